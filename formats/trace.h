@@ -1,0 +1,202 @@
+/* The trace model: what is known of a run, in memory, for drawing and accounting.
+ *
+ * Filled record by record (from streams, rings, importers or tests), read by tui/. Spans are 24 bytes, kept per rank and
+ * lane class, sorted by (start, longer first). They arrive by end and from several rings, so the newest part is still
+ * unsettled: everything before bt_track.settled will not move again unless damage repair brings old spans
+ * (then `bt_trace.reordered` counts up and indexes must be rebuilt).
+ *
+ * Ownership: the trace owns everything it hands out; pointers are valid until the next bt_trace_* call that is not const.
+ * Not thread-safe: one thread at a time, readers included (tui/ holds a lock).
+ * Times are int64 ns of the rank's own clock domain plus bt_rank.offset_ns (0 until clocks are aligned); the model
+ * stores raw times, readers add the offset.
+ */
+#ifndef BT_FORMATS_TRACE_H
+#define BT_FORMATS_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/wire/encode.h"
+#include "formats/wire/event.h"
+#include "formats/wire/status.h"
+
+typedef enum bt_lane {
+  BT_LANE_COMPUTE, /* compute spans and gates */
+  BT_LANE_P2P,
+  BT_LANE_COLLECTIVE,
+  BT_LANE_HOST,
+  BT_LANE_COUNT
+} bt_lane;
+
+bt_lane bt_lane_of(unsigned code);
+const char *bt_lane_name(bt_lane lane);
+
+/* 24 bytes. Read durations with bt_span_duration: those over 4.29 s and all comm details lie in the track's `more`. */
+typedef struct bt_span {
+  int64_t start;
+  uint32_t duration32; /* UINT32_MAX: see more */
+  uint32_t more;       /* 1 + index into bt_track.more, 0: no details */
+  int32_t microbatch;  /* -1 none */
+  uint8_t kind;        /* bt_code < BT_CODE_SPAN_LIMIT */
+  uint8_t flags;       /* BT_FLAG_* */
+  int8_t chunk;        /* -1 none */
+  int8_t stream;       /* the program's lane number, -1 usual */
+} bt_span;
+
+/* Details that most compute spans do not have. */
+typedef struct bt_span_more {
+  int64_t duration;
+  int64_t bytes;    /* -1 unknown */
+  int64_t sequence; /* -1 unknown */
+  int64_t tokens;   /* -1 unknown */
+  int32_t peer;     /* global rank, -1 */
+  uint32_t group;   /* index into bt_rank.groups + 1, 0 none */
+  int32_t microbatch_b;
+  int16_t chunk_b;
+  uint8_t on_code;  /* gates */
+  uint8_t reserved;
+  int32_t count;    /* gates */
+  uint32_t name;    /* 1 + index into bt_trace.names for imported names, 0 none */
+} bt_span_more;
+
+typedef struct bt_track {
+  bt_span *spans;
+  size_t count, capacity;
+  size_t settled; /* spans before this index will not move */
+  bt_span_more *more;
+  size_t more_count, more_capacity;
+  int64_t longest; /* longest duration of any span: a bound for searches */
+} bt_track;
+
+typedef struct bt_step {
+  int64_t id;
+  int64_t begin, end; /* INT64_MIN: that mark is missing */
+} bt_step;
+
+typedef struct bt_group_info {
+  uint32_t id; /* as the rank numbers it */
+  uint8_t domain;
+  int32_t own_rank, count;
+  uint32_t run_count;
+  bt_run_of_ranks *runs;
+} bt_group_info;
+
+typedef struct bt_mark { /* an instant or a counter sample */
+  int64_t time;
+  double value; /* instants: NAN */
+  uint32_t name; /* index into bt_trace.names */
+  int32_t microbatch;
+} bt_mark;
+
+typedef struct bt_open_span { /* begun, not ended, as last reported */
+  bt_event event;             /* start, duration so far, kind in on_code; no borrowed pointers */
+  uint32_t life, ring;
+} bt_open_span;
+
+typedef struct bt_loss { /* records known to be lost: a full ring, a damaged or missing part */
+  int64_t from, to;      /* ns, INT64_MIN / INT64_MAX: not known */
+  uint64_t records;      /* 0: not known */
+  uint32_t life, ring;
+} bt_loss;
+
+typedef struct bt_clock_pair {
+  int64_t mono, real;
+} bt_clock_pair;
+
+typedef struct bt_life { /* one process life of a rank */
+  uint32_t life;
+  int64_t pid;
+  uint8_t marker[BT_MARKER_BYTES];
+  int64_t first, last; /* ns of its records; first > last: none yet */
+  bool ended;          /* an end record was read */
+  bool recoverable, recovered;
+  uint32_t host;       /* index into bt_trace.hosts */
+} bt_life;
+
+typedef struct bt_rank {
+  int32_t rank;
+  bt_layout layout;
+  uint32_t host;      /* index into bt_trace.hosts: its clock domain (of the newest life) */
+  int64_t offset_ns;  /* add to raw times; set by tui/analysis */
+  bt_track tracks[BT_LANE_COUNT];
+  bt_step *steps;     /* sorted by begin */
+  size_t step_count, step_capacity;
+  bt_group_info *groups;
+  size_t group_count, group_capacity;
+  bt_mark *marks;     /* sorted by time */
+  size_t mark_count, mark_capacity;
+  bt_open_span *open;
+  size_t open_count, open_capacity;
+  bt_loss *losses;
+  size_t loss_count, loss_capacity;
+  bt_clock_pair *clocks;
+  size_t clock_count, clock_capacity;
+  bt_life *lives;
+  size_t life_count, life_capacity;
+  int64_t first, last; /* extent of its spans and marks; first > last: nothing yet */
+  int64_t heartbeat;   /* time of the newest heartbeat or record, INT64_MIN none */
+  uint64_t dropped;    /* records refused by full rings, in all */
+} bt_rank;
+
+typedef struct bt_host { /* a clock domain */
+  char name[128];
+  char boot_id[64];
+  uint64_t time_namespace;
+} bt_host;
+
+typedef struct bt_trace {
+  bt_rank *ranks; /* sorted by rank number */
+  size_t rank_count, rank_capacity;
+  bt_host *hosts;
+  size_t host_count, host_capacity;
+  char **names;
+  size_t name_count, name_capacity;
+  int32_t world_size; /* as told by headers, -1 unknown */
+  char run_id[64];
+  uint64_t span_count;
+  uint64_t generation; /* counts up with every change */
+  uint64_t reordered;  /* counts up when a settled part had to move */
+} bt_trace;
+
+bt_status bt_trace_new(bt_trace **trace);
+void bt_trace_free(bt_trace *trace);
+
+/* Finds or makes a rank. NULL when memory is short. The pointer moves when ranks are added. */
+bt_rank *bt_trace_rank(bt_trace *trace, int32_t rank);
+const bt_rank *bt_trace_find(const bt_trace *trace, int32_t rank);
+
+/* Finds or makes a clock domain, a name: their index, or UINT32_MAX when memory is short. */
+uint32_t bt_trace_host(bt_trace *trace, const char *name, const char *boot_id, uint64_t time_namespace);
+uint32_t bt_trace_name(bt_trace *trace, const char *text, size_t length);
+
+/* Adds one record of rank, life and ring. Spans are collected and become visible with bt_trace_settle. Duplicates are
+ * the caller's business (it merges by record number). BT_OK, BT_ERR_NOMEM, or BT_ERR_ARG for a record that makes no
+ * sense (negative duration, …), which is then not added. */
+bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life, uint32_t ring, const bt_event *event);
+
+/* Merges what bt_trace_add collected into the sorted tracks; linear in the overlap with what is there. `horizon`: no
+ * span that starts before it will be added any more as far as the caller knows (INT64_MIN: nothing is settled,
+ * INT64_MAX: all is). */
+bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon);
+
+static inline int64_t bt_span_duration(const bt_track *track, const bt_span *span) {
+  return span->duration32 != UINT32_MAX ? (int64_t)span->duration32 : track->more[span->more - 1].duration;
+}
+static inline int64_t bt_span_end(const bt_track *track, const bt_span *span) {
+  return span->start + bt_span_duration(track, span);
+}
+static inline const bt_span_more *bt_span_details(const bt_track *track, const bt_span *span) {
+  return span->more == 0 ? NULL : &track->more[span->more - 1];
+}
+
+/* First index whose span starts at or after `time`. */
+size_t bt_track_lower_bound(const bt_track *track, int64_t time);
+
+/* Derived from layout, with the usual defaults: stage = pp rank (or the rank itself when nothing is known), virtual
+ * stage of a chunk, replica = dp rank (0 when unknown). */
+int32_t bt_rank_stage(const bt_rank *rank);
+int32_t bt_rank_replica(const bt_rank *rank);
+int32_t bt_rank_vstage(const bt_rank *rank, int32_t chunk);
+
+#endif

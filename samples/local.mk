@@ -1,0 +1,1 @@
+# Generators and real trainers; saved captures small enough to ship.

@@ -1,0 +1,9 @@
+# Tests, one fragment an area. A cmocka program is added with:  unit_programs += tests/unit/test_x
+include tests/unit/local.mk
+include tests/bench/local.mk
+
+TEST_EXTENSIONS = .sh .py
+AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' PYTHON3='$(PYTHON3)'; \
+	export top_srcdir top_builddir PYTHON3;
+PY_LOG_COMPILER = $(PYTHON3)
+SH_LOG_COMPILER = bash

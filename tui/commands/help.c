@@ -1,0 +1,40 @@
+#include "tui/commands/command.h"
+
+#include <stdarg.h>
+
+void bt_help_print(FILE *out, const bt_command *command) {
+  if (command == NULL) {
+    fputs("bubbletop: top for pipeline bubbles\n\nusage: bubbletop RUN|FILE...      open the view\n", out);
+    for (const bt_command *each = bt_commands; each->name != NULL; each++) {
+      fprintf(out, "       bubbletop %-9s %-12s %s\n", each->name, each->usage, each->summary);
+    }
+    return;
+  }
+  fprintf(out, "bubbletop %s: %s\n\nusage: bubbletop %s %s\n", command->name, command->summary, command->name,
+          command->usage);
+  for (const bt_option *option = command->options; option->name != NULL; option++) {
+    fprintf(out, "  %-12s %-12s %s\n", option->name, option->argument != NULL ? option->argument : "",
+            option->summary);
+  }
+}
+
+int bt_usage_error(const char *command, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fprintf(stderr, "bubbletop %s: ", command);
+  vfprintf(stderr, format, args);
+  fprintf(stderr, " (bubbletop help %s)\n", command);
+  va_end(args);
+  return BT_EXIT_USAGE;
+}
+
+int bt_command_help(int argc, char **argv) {
+  if (argc < 2) {
+    bt_help_print(stdout, NULL);
+    return BT_EXIT_OK;
+  }
+  const bt_command *command = bt_command_find(argv[1]);
+  if (command == NULL) return bt_usage_error("help", "no command '%s'", argv[1]);
+  bt_help_print(stdout, command);
+  return BT_EXIT_OK;
+}

@@ -1,0 +1,3 @@
+# One file a command; table.c lists them.
+noinst_LTLIBRARIES += libcommands.la
+libcommands_la_SOURCES = tui/commands/command.h tui/commands/table.c tui/commands/help.c
