@@ -67,7 +67,19 @@ typedef struct bt_track {
   bt_span_more *more;
   size_t more_count, more_capacity;
   int64_t longest; /* longest duration of any span: a bound for searches */
+  /* private: spans added and not merged yet lie behind `count` */
+  size_t pending;
+  bool pending_unsorted;
 } bt_track;
+
+enum { /* limits of the model, so that no input makes it grow without bound; more is refused with BT_ERR_LIMIT */
+  BT_MAX_RANK = (1 << 20) - 1,
+  BT_MAX_LIVES = 4096, /* of a rank */
+  BT_MAX_GROUPS = 1024, /* of a rank */
+  BT_MAX_OPEN = 1024,  /* of a rank */
+  BT_MAX_NAMES = 1 << 16,
+  BT_MAX_HOSTS = 1 << 16
+};
 
 typedef struct bt_step {
   int64_t id;
@@ -75,8 +87,9 @@ typedef struct bt_step {
 } bt_step;
 
 typedef struct bt_group_info {
-  uint32_t id; /* as the rank numbers it */
-  uint8_t domain;
+  uint32_t id; /* as the rank numbers it in this life */
+  uint32_t life;
+  uint8_t domain; /* BT_DOMAIN_UNKNOWN and count 0 while only spans have named the group */
   int32_t own_rank, count;
   uint32_t run_count;
   bt_run_of_ranks *runs;
@@ -120,23 +133,25 @@ typedef struct bt_rank {
   uint32_t host;      /* index into bt_trace.hosts: its clock domain (of the newest life) */
   int64_t offset_ns;  /* add to raw times; set by tui/analysis */
   bt_track tracks[BT_LANE_COUNT];
-  bt_step *steps;     /* sorted by begin */
+  bt_step *steps;     /* sorted by begin; a missing begin counts as the end */
   size_t step_count, step_capacity;
   bt_group_info *groups;
   size_t group_count, group_capacity;
   bt_mark *marks;     /* sorted by time */
   size_t mark_count, mark_capacity;
-  bt_open_span *open;
+  bt_open_span *open; /* sorted by start */
   size_t open_count, open_capacity;
   bt_loss *losses;
   size_t loss_count, loss_capacity;
   bt_clock_pair *clocks;
   size_t clock_count, clock_capacity;
-  bt_life *lives;
+  bt_life *lives;     /* sorted by number */
   size_t life_count, life_capacity;
   int64_t first, last; /* extent of its spans and marks; first > last: nothing yet */
   int64_t heartbeat;   /* time of the newest heartbeat or record, INT64_MIN none */
   uint64_t dropped;    /* records refused by full rings, in all */
+  /* private: where the unsorted parts begin, what was found last */
+  size_t step_sorted, mark_sorted, last_group, last_life;
 } bt_rank;
 
 typedef struct bt_host { /* a clock domain */
@@ -157,22 +172,37 @@ typedef struct bt_trace {
   uint64_t span_count;
   uint64_t generation; /* counts up with every change */
   uint64_t reordered;  /* counts up when a settled part had to move */
+  /* private: hash table of names, 1 + index, 0 free; a power of two */
+  uint32_t *name_table;
+  size_t name_table_size;
 } bt_trace;
 
 bt_status bt_trace_new(bt_trace **trace);
 void bt_trace_free(bt_trace *trace);
 
-/* Finds or makes a rank. NULL when memory is short. The pointer moves when ranks are added. */
+/* Finds or makes a rank. NULL when memory is short or the number is not in 0..BT_MAX_RANK. The pointer moves when ranks
+ * are added; adding in rising order is cheap, otherwise each costs the moving of those behind it. */
 bt_rank *bt_trace_rank(bt_trace *trace, int32_t rank);
 const bt_rank *bt_trace_find(const bt_trace *trace, int32_t rank);
 
-/* Finds or makes a clock domain, a name: their index, or UINT32_MAX when memory is short. */
+/* Finds or makes a process life of a rank. NULL when memory is short or a limit is reached. Moves when lives are added. */
+bt_life *bt_trace_life(bt_rank *rank, uint32_t life);
+
+/* Takes what a stream header says: life, clock domain, clock pair, world size, run id, and the layout keys that it knows
+ * unless a newer life was seen. BT_OK, BT_ERR_NOMEM or BT_ERR_LIMIT. */
+bt_status bt_trace_header(bt_trace *trace, bt_rank *rank, const bt_header *header);
+
+/* Notes a loss that the reader found (the program's own are BT_DROPPED records). */
+bt_status bt_trace_loss(bt_trace *trace, bt_rank *rank, const bt_loss *loss);
+
+/* Finds or makes a clock domain, a name: their index, or UINT32_MAX when memory is short or the limit is reached. */
 uint32_t bt_trace_host(bt_trace *trace, const char *name, const char *boot_id, uint64_t time_namespace);
 uint32_t bt_trace_name(bt_trace *trace, const char *text, size_t length);
 
-/* Adds one record of rank, life and ring. Spans are collected and become visible with bt_trace_settle. Duplicates are
- * the caller's business (it merges by record number). BT_OK, BT_ERR_NOMEM, or BT_ERR_ARG for a record that makes no
- * sense (negative duration, …), which is then not added. */
+/* Adds one record of rank, life and ring. Spans, steps and marks are collected and become visible (and sorted) with
+ * bt_trace_settle: call it before anybody reads. Duplicates are the caller's business (it merges by record number).
+ * BT_OK, BT_ERR_NOMEM, BT_ERR_LIMIT, or BT_ERR_ARG for a record that makes no sense (negative duration, an end that
+ * overflows, …); in these cases nothing was added. */
 bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life, uint32_t ring, const bt_event *event);
 
 /* Merges what bt_trace_add collected into the sorted tracks; linear in the overlap with what is there. `horizon`: no

@@ -1,0 +1,290 @@
+/* Records -> trace model. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/array.h"
+#include "formats/track.h"
+#include "formats/wire/decode.h"
+
+enum {
+  STEP_LOOK_BACK = 64, /* steps that may lie between a begin and its end in the order of arrival */
+  TWINS = 256 /* spans of one start that are looked at to find an open one's end */
+};
+
+static int8_t small(int16_t number) {
+  return number < 0 ? -1 : number > INT8_MAX ? INT8_MAX : (int8_t)number;
+}
+
+/* Index + 1 of a group; one that only spans have named so far gets an empty entry. 0: none, or too many. */
+static uint32_t group_index(bt_rank *rank, uint32_t life, uint32_t id) {
+  if (id == 0) return 0;
+  if (rank->last_group < rank->group_count && rank->groups[rank->last_group].id == id &&
+      rank->groups[rank->last_group].life == life) {
+    return (uint32_t)rank->last_group + 1;
+  }
+  size_t at = 0;
+  while (at < rank->group_count && (rank->groups[at].id != id || rank->groups[at].life != life))
+    at++;
+  if (at == rank->group_count) {
+    if (at == BT_MAX_GROUPS) return 0;
+    if (!bt_array_reserve(&rank->groups, &rank->group_capacity, at + 1, sizeof(bt_group_info))) return 0;
+    rank->groups[rank->group_count++] = (bt_group_info){.id = id, .life = life, .own_rank = -1};
+  }
+  rank->last_group = at;
+  return (uint32_t)at + 1;
+}
+
+static bool has_details(const bt_event *event) {
+  return event->duration >= UINT32_MAX || event->peer != -1 || event->group != 0 || event->bytes != -1 ||
+         event->sequence != -1 || event->tokens != -1 || event->code == BT_FB || event->code == BT_GATE;
+}
+
+static bt_status add_span(bt_rank *rank, uint32_t life, const bt_event *event) {
+  bt_track *track = &rank->tracks[bt_lane_of(event->code)];
+  bt_span span = {.start = event->start,
+                  .duration32 = event->duration < UINT32_MAX ? (uint32_t)event->duration : UINT32_MAX,
+                  .microbatch = event->microbatch,
+                  .kind = event->code,
+                  .flags = event->flags,
+                  .chunk = small(event->chunk),
+                  .stream = small(event->lane)};
+  if (!has_details(event)) return bt_track_push(track, span, NULL) ? BT_OK : BT_ERR_NOMEM;
+  bt_span_more more = {.duration = event->duration,
+                       .bytes = event->bytes,
+                       .sequence = event->sequence,
+                       .tokens = event->tokens,
+                       .peer = event->peer,
+                       .group = group_index(rank, life, event->group),
+                       .microbatch_b = event->microbatch_b,
+                       .chunk_b = event->chunk_b,
+                       .on_code = event->on_code,
+                       .count = event->count};
+  return bt_track_push(track, span, &more) ? BT_OK : BT_ERR_NOMEM;
+}
+
+static int64_t step_key(const bt_step *step) {
+  return step->begin != INT64_MIN ? step->begin : step->end;
+}
+
+static bt_status add_step(bt_rank *rank, const bt_event *event) {
+  bool begins = event->code == BT_STEP_BEGIN;
+  size_t floor = rank->step_count > STEP_LOOK_BACK ? rank->step_count - STEP_LOOK_BACK : 0;
+  for (size_t i = rank->step_count; i-- > floor;) {
+    bt_step *step = &rank->steps[i];
+    if (step->id != event->step) continue;
+    if (!begins && step->end == INT64_MIN && step->begin <= event->start) {
+      step->end = event->start;
+      return BT_OK;
+    }
+    if (begins && step->begin == INT64_MIN && step->end >= event->start) {
+      step->begin = event->start;
+      if (i < rank->step_sorted) rank->step_sorted = i;
+      return BT_OK;
+    }
+  }
+  if (!bt_array_reserve(&rank->steps, &rank->step_capacity, rank->step_count + 1, sizeof(bt_step))) return BT_ERR_NOMEM;
+  rank->steps[rank->step_count++] = (bt_step){
+      .id = event->step, .begin = begins ? event->start : INT64_MIN, .end = begins ? INT64_MIN : event->start};
+  return BT_OK;
+}
+
+static bt_status add_mark(bt_trace *trace, bt_rank *rank, const bt_event *event) {
+  uint32_t name = bt_trace_name(trace, event->text != NULL ? event->text : "", event->text_length);
+  if (name == UINT32_MAX) return trace->name_count == BT_MAX_NAMES ? BT_ERR_LIMIT : BT_ERR_NOMEM;
+  if (!bt_array_reserve(&rank->marks, &rank->mark_capacity, rank->mark_count + 1, sizeof(bt_mark))) return BT_ERR_NOMEM;
+  rank->marks[rank->mark_count++] = (bt_mark){.time = event->start,
+                                              .value = event->code == BT_COUNTER ? event->value : (double)NAN,
+                                              .name = name,
+                                              .microbatch = event->microbatch};
+  return BT_OK;
+}
+
+static bt_status add_group(bt_rank *rank, uint32_t life, const bt_event *event) {
+  if (event->run_count > BT_MAX_RUNS || event->count < 0) return BT_ERR_ARG;
+  bt_run_of_ranks *runs = NULL;
+  if (event->run_count > 0) {
+    runs = malloc(event->run_count * sizeof *runs);
+    if (runs == NULL) return BT_ERR_NOMEM;
+    memcpy(runs, event->runs, event->run_count * sizeof *runs);
+  }
+  uint32_t index = group_index(rank, life, event->group);
+  if (index == 0) {
+    free(runs);
+    return event->group == 0 ? BT_ERR_ARG : rank->group_count == BT_MAX_GROUPS ? BT_ERR_LIMIT : BT_ERR_NOMEM;
+  }
+  bt_group_info *group = &rank->groups[index - 1];
+  free(group->runs);
+  group->domain = event->domain;
+  group->own_rank = event->own_rank;
+  group->count = event->count;
+  group->run_count = event->run_count;
+  group->runs = runs;
+  return BT_OK;
+}
+
+/* Order of open spans: by start, then life and ring. */
+static int compare_open(const bt_open_span *a, int64_t start, uint32_t life, uint32_t ring) {
+  if (a->event.start != start) return a->event.start < start ? -1 : 1;
+  if (a->life != life) return a->life < life ? -1 : 1;
+  return a->ring == ring ? 0 : a->ring < ring ? -1 : 1;
+}
+
+static bt_status add_open(bt_rank *rank, uint32_t life, const bt_event *event) {
+  size_t low = 0;
+  size_t high = rank->open_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (compare_open(&rank->open[middle], event->start, life, event->ring) < 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  bt_open_span *place;
+  if (low < rank->open_count && compare_open(&rank->open[low], event->start, life, event->ring) == 0) {
+    place = &rank->open[low];
+    if (place->event.duration > event->duration) return BT_OK;
+  } else {
+    if (rank->open_count == BT_MAX_OPEN) return BT_ERR_LIMIT;
+    if (!bt_array_reserve(&rank->open, &rank->open_capacity, rank->open_count + 1, sizeof(bt_open_span))) {
+      return BT_ERR_NOMEM;
+    }
+    place = &rank->open[low];
+    memmove(place + 1, place, (rank->open_count - low) * sizeof *place);
+    rank->open_count++;
+  }
+  *place = (bt_open_span){.event = *event, .life = life, .ring = event->ring};
+  place->event.text = NULL;
+  place->event.text_length = 0;
+  place->event.runs = NULL;
+  place->event.run_count = 0;
+  return BT_OK;
+}
+
+static bt_status add_clock(bt_rank *rank, const bt_event *event) {
+  if (!bt_array_reserve(&rank->clocks, &rank->clock_capacity, rank->clock_count + 1, sizeof(bt_clock_pair))) {
+    return BT_ERR_NOMEM;
+  }
+  rank->clocks[rank->clock_count++] = (bt_clock_pair){event->start, event->real};
+  return BT_OK;
+}
+
+static bt_status add_dropped(bt_trace *trace, bt_rank *rank, uint32_t life, const bt_event *event) {
+  bt_loss loss = {event->start, bt_event_end(event), event->number, life, event->ring};
+  bt_status status = bt_trace_loss(trace, rank, &loss);
+  if (status == BT_OK) rank->dropped += event->number;
+  return status;
+}
+
+static bt_status add_mark_record(bt_trace *trace, bt_rank *rank, bt_life *life, const bt_event *event) {
+  switch (event->code) {
+  case BT_STEP_BEGIN:
+  case BT_STEP_END: return add_step(rank, event);
+  case BT_INSTANT:
+  case BT_COUNTER: return add_mark(trace, rank, event);
+  case BT_GROUP: return add_group(rank, life->life, event);
+  case BT_META:
+    if (life != &rank->lives[rank->life_count - 1]) return BT_OK; /* an older life's layout is history */
+    return bt_layout_decode((const uint8_t *)event->text, event->text_length, &rank->layout) == BT_OK ? BT_OK
+                                                                                                      : BT_ERR_ARG;
+  case BT_CLOCK: return add_clock(rank, event);
+  case BT_OPEN: return add_open(rank, life->life, event);
+  case BT_DROPPED: return add_dropped(trace, rank, life->life, event);
+  case BT_END_OF_STREAM: life->ended = true; return BT_OK;
+  default: return BT_OK; /* heartbeats are only times; anchors are the importer's business; the rest is not known yet */
+  }
+}
+
+/* Marks without a time of their own do not stretch the extent. */
+static bool has_time(unsigned code) {
+  return code != BT_META && code != BT_GROUP && code != BT_CLOCK && code != BT_ANCHOR;
+}
+
+bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life_number, uint32_t ring, const bt_event *event) {
+  (void)ring; /* BT_OPEN and BT_DROPPED name theirs */
+  int64_t end;
+  if (event->duration < 0 || __builtin_add_overflow(event->start, event->duration, &end)) return BT_ERR_ARG;
+  if (event->start == INT64_MIN) return BT_ERR_ARG; /* says "missing" in the model */
+  bt_life *life = bt_trace_life(rank, life_number);
+  if (life == NULL) return rank->life_count == BT_MAX_LIVES ? BT_ERR_LIMIT : BT_ERR_NOMEM;
+  bool is_span = bt_code_is_span(event->code);
+  bt_status status = is_span ? add_span(rank, life_number, event) : add_mark_record(trace, rank, life, event);
+  if (status != BT_OK) return status;
+  if (!has_time(event->code)) return BT_OK;
+  if (event->start < life->first) life->first = event->start;
+  if (end > life->last) life->last = end;
+  if (end > rank->heartbeat) rank->heartbeat = end;
+  if (event->code <= BT_COUNTER) { /* what the program did; the writer's own records do not count */
+    if (event->start < rank->first) rank->first = event->start;
+    if (end > rank->last) rank->last = end;
+  }
+  return BT_OK;
+}
+
+static int compare_steps(const void *left, const void *right) {
+  const bt_step *a = left;
+  const bt_step *b = right;
+  if (step_key(a) != step_key(b)) return step_key(a) < step_key(b) ? -1 : 1;
+  return a->id == b->id ? 0 : a->id < b->id ? -1 : 1;
+}
+
+static int compare_marks(const void *left, const void *right) {
+  const bt_mark *a = left;
+  const bt_mark *b = right;
+  if (a->time != b->time) return a->time < b->time ? -1 : 1;
+  return a->name == b->name ? 0 : a->name < b->name ? -1 : 1;
+}
+
+/* Sorts what came since `sorted` into an array whose first `sorted` elements are in order; touches the overlap alone. */
+static void sort_tail(void *array, size_t *sorted, size_t count, size_t size,
+                      int (*compare)(const void *, const void *)) {
+  char *bytes = array;
+  size_t low = *sorted;
+  *sorted = count;
+  size_t at = low;
+  while (at < count && (at == 0 || compare(bytes + (at - 1) * size, bytes + at * size) <= 0))
+    at++;
+  if (at == count) return;
+  const char *least = bytes + at * size;
+  for (size_t i = at + 1; i < count; i++) {
+    if (compare(bytes + i * size, least) < 0) least = bytes + i * size;
+  }
+  while (low > 0 && compare(bytes + (low - 1) * size, least) > 0)
+    low--;
+  qsort(bytes + low * size, count - low, size, compare);
+}
+
+/* The span that ended takes the place of its open one. */
+static void drop_ended_open(bt_rank *rank) {
+  size_t kept = 0;
+  for (size_t i = 0; i < rank->open_count; i++) {
+    const bt_event *event = &rank->open[i].event;
+    const bt_track *track = &rank->tracks[bt_lane_of(event->on_code)];
+    bool ended = false;
+    size_t from = bt_track_lower_bound(track, event->start);
+    for (size_t j = from; j < track->count && j < from + TWINS && track->spans[j].start == event->start && !ended;
+         j++) {
+      ended = track->spans[j].kind == event->on_code && track->spans[j].microbatch == event->microbatch;
+    }
+    if (!ended) rank->open[kept++] = rank->open[i];
+  }
+  rank->open_count = kept;
+}
+
+bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon) {
+  bool reordered = false;
+  bt_status status = BT_OK;
+  for (int lane = 0; lane < BT_LANE_COUNT; lane++) {
+    bt_track *track = &rank->tracks[lane];
+    size_t before = track->count;
+    if (!bt_track_settle(track, horizon, &reordered)) status = BT_ERR_NOMEM;
+    trace->span_count += track->count - before;
+  }
+  sort_tail(rank->steps, &rank->step_sorted, rank->step_count, sizeof(bt_step), compare_steps);
+  sort_tail(rank->marks, &rank->mark_sorted, rank->mark_count, sizeof(bt_mark), compare_marks);
+  drop_ended_open(rank);
+  trace->generation++;
+  if (reordered) trace->reordered++;
+  return status;
+}

@@ -1,0 +1,154 @@
+#include "formats/track.h"
+
+#include <string.h>
+
+#include "formats/array.h"
+
+enum { NEAR = 16 }; /* spans that a late one is moved back over at once: nested spans end first, so they come first */
+
+bool bt_track_push(bt_track *track, bt_span span, const bt_span_more *more) {
+  size_t end = track->count + track->pending;
+  if (end == track->capacity && !bt_array_reserve(&track->spans, &track->capacity, end + 1, sizeof(bt_span))) {
+    return false;
+  }
+  span.more = 0;
+  if (more != NULL) {
+    if (track->more_count == UINT32_MAX - 1 ||
+        !bt_array_reserve(&track->more, &track->more_capacity, track->more_count + 1, sizeof(bt_span_more))) {
+      return false;
+    }
+    track->more[track->more_count++] = *more;
+    span.more = (uint32_t)track->more_count;
+  }
+  size_t at = end;
+  while (at > track->count && bt_span_before(track, &span, &track->spans[at - 1])) {
+    if (end - at == NEAR) {
+      track->pending_unsorted = true;
+      at = end;
+      break;
+    }
+    at--;
+  }
+  if (at < end) memmove(&track->spans[at + 1], &track->spans[at], (end - at) * sizeof(bt_span));
+  track->spans[at] = span;
+  track->pending++;
+  return true;
+}
+
+/* First index in [low, high) whose span comes after `span`; high when none does. */
+static size_t upper_bound(const bt_track *track, size_t low, size_t high, const bt_span *span) {
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (bt_span_before(track, span, &track->spans[middle])) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+/* Merges the sorted neighbours [low, middle) and [middle, high); linear in the part where they overlap. `scratch` has
+ * room for the overlap's left half. Equal spans keep their order. */
+static void merge(bt_track *track, size_t low, size_t middle, size_t high, bt_span *scratch) {
+  bt_span *spans = track->spans;
+  low = upper_bound(track, low, middle, &spans[middle]);
+  size_t left = middle - low;
+  if (left == 0) return;
+  memcpy(scratch, &spans[low], left * sizeof(bt_span));
+  size_t from_left = 0;
+  size_t from_right = middle;
+  size_t out = low;
+  while (from_left < left && from_right < high) {
+    if (bt_span_before(track, &spans[from_right], &scratch[from_left])) {
+      spans[out++] = spans[from_right++];
+    } else {
+      spans[out++] = scratch[from_left++];
+    }
+  }
+  memcpy(&spans[out], &scratch[from_left], (left - from_left) * sizeof(bt_span));
+}
+
+/* End of the sorted run that begins at `from`. */
+static size_t run_end(const bt_track *track, size_t from, size_t end) {
+  size_t at = from + 1;
+  while (at < end && !bt_span_before(track, &track->spans[at], &track->spans[at - 1]))
+    at++;
+  return at;
+}
+
+/* Natural merge sort of the pending part: it is a few sorted runs, one a ring and block. False: memory is short. */
+static bool sort_pending(bt_track *track) {
+  size_t end = track->count + track->pending;
+  bt_span *scratch = malloc(track->pending * sizeof(bt_span));
+  if (scratch == NULL) return false;
+  for (;;) {
+    size_t from = track->count;
+    size_t runs = 0;
+    while (from < end) {
+      size_t middle = run_end(track, from, end);
+      size_t high = middle;
+      if (middle < end) {
+        high = run_end(track, middle, end);
+        merge(track, from, middle, high, scratch);
+      }
+      from = high;
+      runs++;
+    }
+    if (runs <= 1) break;
+  }
+  free(scratch);
+  track->pending_unsorted = false;
+  return true;
+}
+
+bool bt_track_settle(bt_track *track, int64_t horizon, bool *reordered) {
+  if (track->pending > 0) {
+    if (track->pending_unsorted && !sort_pending(track)) return false;
+    size_t middle = track->count;
+    size_t end = middle + track->pending;
+    size_t low = upper_bound(track, 0, middle, &track->spans[middle]);
+    if (low < middle) {
+      bt_span *scratch = malloc((middle - low) * sizeof(bt_span));
+      if (scratch == NULL) return false;
+      merge(track, low, middle, end, scratch);
+      free(scratch);
+    }
+    for (size_t i = low; i < end; i++) {
+      int64_t duration = bt_span_duration(track, &track->spans[i]);
+      if (duration > track->longest) track->longest = duration;
+    }
+    if (low < track->settled) {
+      track->settled = low;
+      *reordered = true;
+    }
+    track->count = end;
+    track->pending = 0;
+  }
+  if (horizon == INT64_MAX) {
+    track->settled = track->count;
+  } else if (horizon != INT64_MIN) {
+    size_t settled = bt_track_lower_bound(track, horizon);
+    if (settled > track->settled) track->settled = settled;
+  }
+  return true;
+}
+
+size_t bt_track_lower_bound(const bt_track *track, int64_t time) {
+  size_t low = 0;
+  size_t high = track->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (track->spans[middle].start < time) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+void bt_track_free(bt_track *track) {
+  free(track->spans);
+  free(track->more);
+}
