@@ -1,6 +1,12 @@
 # Tests, one fragment an area. A cmocka program is added with:  unit_programs += tests/unit/test_x
 include tests/unit/local.mk
 include tests/bench/local.mk
+include tests/lint/local.mk
+
+# What tests/run --quick runs.
+quick_tests = $(unit_programs) $(lint_tests)
+dist_noinst_SCRIPTS += tests/run
+EXTRA_DIST += tests/count.awk
 
 TEST_EXTENSIONS = .sh .py
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' PYTHON3='$(PYTHON3)'; \

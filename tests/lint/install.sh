@@ -1,0 +1,48 @@
+# `make install DESTDIR=` gives a program that runs and a library that a stranger can build against with pkg-config, as C
+# and as C++, shared and static; `make uninstall` leaves nothing.
+set -u
+grep -q '^BT_CFLAGS.*-fsanitize' "$top_builddir/Makefile" && { echo 'the stranger would need the sanitizer too'; exit 77; }
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+variable() { sed -n "s/^$1 = //p" "$top_builddir/Makefile"; }
+fail() { echo "$@"; exit 1; }
+CC=$(variable CC) CXX=$(variable CXX) prefix=$(variable prefix)
+
+# The outer make's job server and flags are not ours.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+make -C "$top_builddir" -s install DESTDIR="$work/root" >"$work/log" 2>&1 || { cat "$work/log"; fail 'make install failed'; }
+root=$work/root$prefix
+
+export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root
+cat >"$work/example.c" <<'END'
+#include <bubbletop.h>
+#include <string.h>
+int main(void) {
+  bubbletop_session *session;
+  bubbletop_open(NULL, &session);
+  return strcmp(bubbletop_version(), EXPECTED) != 0;
+}
+END
+cp "$work/example.c" "$work/example.cc"
+expected="-DEXPECTED=\"$(pkg-config --modversion bubbletop)\""
+flags=$(pkg-config --cflags --libs bubbletop) || fail 'pkg-config does not know bubbletop'
+$CC -Wall -Werror "$expected" "$work/example.c" -o "$work/c" $flags || fail 'no C program builds against the installation'
+$CXX -Wall -Werror "$expected" "$work/example.cc" -o "$work/cc" $flags || fail 'no C++ program builds against the installation'
+for program in c cc; do
+  LD_LIBRARY_PATH=$root/lib "$work/$program" || fail "the program built as $program does not run or sees another version"
+done
+if [ -e "$root/lib/libbubbletop.a" ]; then
+  $CC "$expected" "$work/example.c" -o "$work/static" $(pkg-config --cflags bubbletop) "$root/lib/libbubbletop.a" -lpthread || fail 'the static library does not link'
+  "$work/static" || fail 'the statically linked program does not run'
+fi
+
+"$root/bin/bubbletop" --help >/dev/null || fail 'the installed program does not run'
+if command -v mandoc >/dev/null; then
+  find "$root" -path '*/man/*' -type f | while read -r page; do
+    mandoc -T lint -W warning "$page" || fail "mandoc has complaints about $page"
+  done || exit 1
+fi
+
+make -C "$top_builddir" -s uninstall DESTDIR="$work/root" >"$work/log" 2>&1 || { cat "$work/log"; fail 'make uninstall failed'; }
+left=$(find "$work/root" ! -type d)
+[ -z "$left" ] || fail "make uninstall leaves: $left"
