@@ -1,6 +1,7 @@
 # What training processes load. Links formats/wire and nothing else of ours.
 lib_LTLIBRARIES += libbubbletop.la
 include_HEADERS += capture/bubbletop.h
+dist_man_MANS += capture/man/bubbletop.3
 pkgconfig_DATA += capture/bubbletop.pc
 EXTRA_DIST += capture/bubbletop.map
 libbubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden

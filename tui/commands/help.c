@@ -1,6 +1,9 @@
 #include "tui/commands/command.h"
 
 #include <stdarg.h>
+#include <string.h>
+
+#include "tui/commands/manual.h"
 
 void bt_help_print(FILE *out, const bt_command *command) {
   if (command == NULL) {
@@ -13,8 +16,7 @@ void bt_help_print(FILE *out, const bt_command *command) {
   fprintf(out, "bubbletop %s: %s\n\nusage: bubbletop %s %s\n", command->name, command->summary, command->name,
           command->usage);
   for (const bt_option *option = command->options; option->name != NULL; option++) {
-    fprintf(out, "  %-12s %-12s %s\n", option->name, option->argument != NULL ? option->argument : "",
-            option->summary);
+    fprintf(out, "  %-12s %-12s %s\n", option->name, option->argument != NULL ? option->argument : "", option->summary);
   }
 }
 
@@ -31,6 +33,14 @@ int bt_usage_error(const char *command, const char *format, ...) {
 int bt_command_help(int argc, char **argv) {
   if (argc < 2) {
     bt_help_print(stdout, NULL);
+    return BT_EXIT_OK;
+  }
+  if (strcmp(argv[1], "--man") == 0 || strcmp(argv[1], "--completion") == 0) {
+    if (strcmp(argv[1], "--man") == 0) {
+      bt_manual_print(stdout);
+    } else {
+      bt_completion_print(stdout);
+    }
     return BT_EXIT_OK;
   }
   const bt_command *command = bt_command_find(argv[1]);

@@ -2,10 +2,14 @@
 
 #include <string.h>
 
-static const bt_option no_options[] = {{NULL, NULL, NULL}};
+static const bt_option help_options[] = {
+    {"--man", NULL, "the commands as a part of the manual page, in mdoc"},
+    {"--completion", NULL, "completion for bash"},
+    {NULL, NULL, NULL},
+};
 
 const bt_command bt_commands[] = {
-    {"help", "[COMMAND]", "show help on a command", no_options, bt_command_help},
+    {"help", "[COMMAND]", "show help on a command", help_options, bt_command_help},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -1,0 +1,39 @@
+# The manual pages say all that the command table, the header and the program have; completion completes.
+set -u
+status=0
+complain() { echo "$@"; status=1; }
+program=$top_builddir/bubbletop
+page=$top_builddir/tui/man/bubbletop.1
+api=$top_srcdir/capture/man/bubbletop.3
+
+if command -v mandoc >/dev/null; then
+  for each in "$page" "$api"; do mandoc -T lint -W warning "$each" || complain "mandoc complains about $each"; done
+fi
+
+# The page has every command and option; completion knows the same.
+commands=$("$program" help --man | sed -n 's/^\.It Ic \([a-z]*\) Ar .*/\1/p')
+[ -n "$commands" ] || complain 'no commands in help --man'
+. "$top_builddir/tui/man/bubbletop"
+complete_line() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _bubbletop
+  echo "${COMPREPLY[*]}"
+}
+for command in $commands; do
+  grep -q "^\.It Ic $command Ar " "$page" || complain "bubbletop.1 lacks $command"
+  case " $(complete_line bubbletop "${command:0:2}") " in *" $command "*) ;; *) complain "${command:0:2} does not complete to $command" ;; esac
+  "$program" help "$command" >/dev/null || complain "help $command fails"
+  cmp -s <("$program" help "$command") <("$program" "$command" --help) || complain "$command --help is not help $command"
+  for option in $("$program" help "$command" | sed -n 's/^  \(-[-a-z]*\) .*/\1/p'); do
+    grep -qF -- ".It Ic \"${option//-/\\-}\"" "$page" || complain "bubbletop.1 lacks $command $option"
+    case " $(complete_line bubbletop "$command" "$option") " in *" $option "*) ;; *) complain "$command $option does not complete" ;; esac
+  done
+done
+
+for name in $(cat "$top_srcdir"/capture/bubbletop.h | sed -n 's/^BUBBLETOP_API [^(]*\b\(bubbletop_[a-z0-9_]*\)(.*/\1/p'); do
+  grep -q "^\.Fn $name" "$api" || complain "bubbletop.3 lacks $name"
+done
+for name in $(grep -oE '\bBUBBLETOP_(DIR|RANK|[A-Z]*_(ID|MS|BYTES|DIR)|STEPS|EVERY)\b' "$top_srcdir/capture/bubbletop.h" | sort -u); do
+  grep -q "$name" "$api" || complain "bubbletop.3 lacks $name"
+done
+exit $status
