@@ -11,5 +11,9 @@ EXTRA_DIST += tests/count.awk
 TEST_EXTENSIONS = .sh .py
 AM_TESTS_ENVIRONMENT = top_srcdir='$(abs_top_srcdir)' top_builddir='$(abs_top_builddir)' PYTHON3='$(PYTHON3)'; \
 	export top_srcdir top_builddir PYTHON3;
+if HAVE_PYTHON
 PY_LOG_COMPILER = $(PYTHON3)
+else
+PY_LOG_COMPILER = $(SHELL) -c 'echo no Python; exit 77'
+endif
 SH_LOG_COMPILER = bash
