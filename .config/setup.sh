@@ -82,17 +82,27 @@ need_for_build() {
   return 1
 }
 
+# quietly LOG COMMAND...: the output goes to a file, of which a failure shows the end.
+quietly() {
+  local log=$1
+  shift
+  "$@" </dev/null >"$log" 2>&1 && return 0
+  tail -n 40 "$log" >&2
+  echo "failed: $*; the whole output: $log" >&2
+  return 1
+}
+
 # build NAME CONFIGURE-ARGUMENT...: configures (when new or the arguments changed) and builds in $build_root/NAME.
 build() {
-  local name=$1 folder=$build_root/$1
+  local folder=$build_root/$1
   shift
-  if [ ! -x "$top/configure" ] || [ ! -e "$top/.config/aux/ltmain.sh" ]; then
-    (cd "$top" && autoreconf -fi) || return 1
-  fi
   mkdir -p "$folder"
+  if [ ! -x "$top/configure" ] || [ ! -e "$top/.config/aux/ltmain.sh" ]; then
+    quietly "$folder/autoreconf.log" autoreconf -fi "$top" || return 1
+  fi
   if [ ! -e "$folder/Makefile" ] || [ "$(cat "$folder/.arguments" 2>/dev/null)" != "$*" ]; then
-    (cd "$folder" && "$top/configure" -q "$@") || return 1
+    (cd "$folder" && quietly configure.log "$top/configure" "$@") || return 1
     echo "$*" >"$folder/.arguments"
   fi
-  make -C "$folder" -s -j"$jobs"
+  quietly "$folder/build.log" make -C "$folder" -s -j"$jobs"
 }
