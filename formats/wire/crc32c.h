@@ -8,4 +8,7 @@
 /* Continues `crc` (0 to begin) over `length` bytes. Pure; safe from any thread. */
 uint32_t bt_crc32c(uint32_t crc, const void *data, size_t length);
 
+/* The same by table, on every CPU: what bt_crc32c falls back to. */
+uint32_t bt_crc32c_portable(uint32_t crc, const void *data, size_t length);
+
 #endif

@@ -28,17 +28,17 @@ typedef struct bt_header {
   int32_t rank, world_size; /* -1 unknown */
   bt_layout layout;
   char host[128];
-  char boot_id[64];        /* with time_namespace: the clock domain */
+  char boot_id[64]; /* with time_namespace: the clock domain */
   uint64_t time_namespace; /* inode of /proc/self/ns/time, 0 unknown */
   int64_t pid;
   char run_id[64];
   uint32_t life, segment;
   int64_t mono_ns, real_ns; /* a clock pair taken at open */
-  char ring_path[256];      /* "" when the rings are anonymous memory */
+  char ring_path[256]; /* "" when the rings are anonymous memory */
   uint64_t ring_inode;
-  int recoverable;          /* 1: ended spans survive SIGKILL in ring_path */
-  int recovered;            /* 1: this file was made by recover */
-  char writer[64];          /* e.g. "libbubbletop 0.1.0" */
+  int recoverable; /* 1: ended spans survive SIGKILL in ring_path */
+  int recovered; /* 1: this file was made by recover */
+  char writer[64]; /* e.g. "libbubbletop 0.1.0" */
   /* decoding only: the whole payload map, unknown keys included; borrowed from the input buffer */
   const uint8_t *raw;
   size_t raw_length;
@@ -49,28 +49,35 @@ void bt_header_init(bt_header *header);
 /* Writes the header object at `out` (at least BT_HEADER_MAX bytes). `used` gets its length. */
 bt_status bt_header_encode(const bt_header *header, uint8_t *out, size_t room, size_t *used, bt_error *error);
 
-/* Encodes a layout as a msgpack map of the keys it knows (unknown ones are left out), for BT_META and the header. */
+/* Encodes a layout as a msgpack map of the keys it knows (unknown ones are left out), for BT_META and the header.
+ * BT_ERR_LIMIT: `room` is too small. */
 bt_status bt_layout_encode(const bt_layout *layout, uint8_t *out, size_t room, size_t *used);
 
-/* The last comm record of a kind in this block: later ones leave out what did not change. */
-typedef struct bt_comm_context {
-  int64_t sequence, bytes;
-  int32_t peer;
+/* What the previous record of a code (of a GATE: with the same on_code) said: later ones of the block leave out what did
+ * not change. */
+typedef struct bt_previous {
+  int64_t sequence, bytes, tokens;
+  int32_t peer, count;
   uint32_t group;
-  int16_t lane;
+  int16_t lane, chunk, chunk_b;
   uint8_t flags;
-} bt_comm_context;
+} bt_previous;
 
-/* One block being built. Zero-initialise nothing: bt_encoder_begin does. About 66 KB: not for small stacks. */
+/* Bits of `seen` tell which entries hold something; the rest is not initialised. */
+typedef struct bt_context {
+  uint64_t seen_spans, seen_gates;
+  bt_previous spans[BT_CODE_SPAN_LIMIT], gates[BT_CODE_SPAN_LIMIT];
+} bt_context;
+
+/* One block being built. Zero-initialise nothing: bt_encoder_begin does. About 72 KB: not for small stacks. */
 typedef struct bt_encoder {
   uint32_t ring;
-  uint64_t first;        /* number of the first record */
-  uint32_t count;        /* records so far */
-  int64_t base;          /* start of the first record: the block's deltas begin here */
-  int64_t previous_end;
+  uint64_t first; /* number of the first record */
+  uint32_t count; /* records so far */
+  int64_t previous_end; /* where the next record's delta counts from; 0 at the beginning of a block */
   int64_t min_start, max_end;
-  bt_comm_context comm[BT_CODE_SPAN_LIMIT];
-  size_t length;         /* payload bytes so far */
+  bt_context context;
+  size_t length; /* payload bytes so far */
   uint8_t payload[BT_PAYLOAD_MAX];
 } bt_encoder;
 

@@ -13,11 +13,11 @@
 typedef enum bt_code {
   BT_NONE = 0,
   /* compute */
-  BT_F = 1,         /* forward */
-  BT_B = 2,         /* input-gradient backward */
-  BT_W = 3,         /* weight gradient */
-  BT_BW = 4,        /* fused backward: B and W in one */
-  BT_FB = 5,        /* overlapped forward (microbatch, chunk) and backward (microbatch_b, chunk_b) */
+  BT_F = 1, /* forward */
+  BT_B = 2, /* input-gradient backward */
+  BT_W = 3, /* weight gradient */
+  BT_BW = 4, /* fused backward: B and W in one */
+  BT_FB = 5, /* overlapped forward (microbatch, chunk) and backward (microbatch_b, chunk_b) */
   BT_RECOMPUTE = 6, /* activation recomputation */
   BT_OPTIMIZER = 7,
   BT_OTHER = 8,
@@ -57,9 +57,9 @@ typedef enum bt_code {
 enum {
   BT_FLAG_GPU_TIMED = 1 << 0,
   BT_FLAG_GPU_UNKNOWN = 1 << 1, /* meant to be GPU-timed, but only host times survived */
-  BT_FLAG_GROUPED = 1 << 2,     /* one time for a whole group launch: the end is an upper bound */
-  BT_FLAG_DERIVED = 1 << 3,     /* made by an importer from something else */
-  BT_FLAG_OPEN = 1 << 4         /* had not ended when it was recorded; the duration is "so far" */
+  BT_FLAG_GROUPED = 1 << 2, /* one time for a whole group launch: the end is an upper bound */
+  BT_FLAG_DERIVED = 1 << 3, /* made by an importer from something else */
+  BT_FLAG_OPEN = 1 << 4 /* had not ended when it was recorded; the duration is "so far" */
 };
 
 typedef enum bt_domain {
@@ -73,11 +73,11 @@ typedef enum bt_domain {
 } bt_domain;
 
 enum {
-  BT_MAX_TEXT = 255,    /* bytes of a name; longer ones are cut at a UTF-8 boundary */
-  BT_MAX_RUNS = 64,     /* arithmetic runs in a group's member list */
-  BT_MAX_CHUNKS = 64,   /* model chunks of one rank */
-  BT_MAX_META = 4096,   /* bytes of a meta map */
-  BT_WRITER_RING = 0    /* the ring number of the writer's own records; threads' rings count from 1 */
+  BT_MAX_TEXT = 255, /* bytes of a name; longer ones are cut at a UTF-8 boundary */
+  BT_MAX_RUNS = 64, /* arithmetic runs in a group's member list */
+  BT_MAX_CHUNKS = 64, /* model chunks of one rank */
+  BT_MAX_META = 4096, /* bytes of a meta map */
+  BT_WRITER_RING = 0 /* the ring number of the writer's own records; threads' rings count from 1 */
 };
 
 /* Members first, first+stride, … (count of them): global ranks. */
@@ -88,47 +88,69 @@ typedef struct bt_run_of_ranks {
 /* One record, decoded. Fields that a code does not use hold their defaults (bt_event_init). Pointers are borrowed:
  * from the caller when encoding, from the decoder's input buffer when decoding (valid as long as that buffer). */
 typedef struct bt_event {
-  uint8_t code;        /* bt_code */
-  uint8_t flags;       /* BT_FLAG_* */
-  int16_t lane;        /* the program's own lane (stream) number, -1: the usual lane of the kind */
-  int16_t chunk;       /* model chunk of the rank, -1 none */
-  int16_t chunk_b;     /* BT_FB: chunk of the backward half */
-  int32_t microbatch;  /* -1 none */
-  int32_t microbatch_b;/* BT_FB: microbatch of the backward half, -1 none */
-  int64_t start;       /* ns; marks: their time */
-  int64_t duration;    /* ns, >= 0; marks: 0 */
-  int64_t tokens;      /* compute spans: tokens processed, -1 unknown */
+  uint8_t code; /* bt_code */
+  uint8_t flags; /* BT_FLAG_* */
+  int16_t lane; /* the program's own lane (stream) number, -1: the usual lane of the kind */
+  int16_t chunk; /* model chunk of the rank, -1 none */
+  int16_t chunk_b; /* BT_FB: chunk of the backward half */
+  int32_t microbatch; /* -1 none */
+  int32_t microbatch_b; /* BT_FB: microbatch of the backward half, -1 none */
+  int64_t start; /* ns; marks: their time */
+  int64_t duration; /* ns, >= 0; marks: 0 */
+  int64_t tokens; /* compute spans: tokens processed, -1 unknown */
   /* comm spans, gates */
-  int32_t peer;        /* global rank, -1 none or unknown */
-  uint32_t group;      /* id given by a BT_GROUP record, 0 none */
-  int64_t bytes;       /* payload bytes, -1 unknown */
-  int64_t sequence;    /* counted per group, peer and direction, -1 unknown */
-  uint8_t on_code;     /* BT_GATE: the comm kind waited for; BT_OPEN: the kind of the open span */
-  int32_t count;       /* BT_GATE: consecutive sequences waited for; BT_GROUP: members in all */
+  int32_t peer; /* global rank, -1 none or unknown */
+  uint32_t group; /* id given by a BT_GROUP record, 0 none */
+  int64_t bytes; /* payload bytes, -1 unknown */
+  int64_t sequence; /* counted per group, peer and direction, -1 unknown */
+  uint8_t on_code; /* BT_GATE: the comm kind waited for; BT_OPEN: the kind of the open span */
+  int32_t count; /* BT_GATE: consecutive sequences waited for; BT_GROUP: members in all */
   /* marks */
-  int64_t step;        /* BT_STEP_*: step number */
-  int64_t real;        /* BT_CLOCK: CLOCK_REALTIME ns; BT_ANCHOR: half width ns */
-  double value;        /* BT_COUNTER */
-  uint64_t number;     /* BT_DROPPED: spans dropped; BT_HEARTBEAT: records accepted so far; BT_ANCHOR: base id */
-  uint32_t ring;       /* BT_OPEN, BT_DROPPED: the ring it speaks of */
-  uint8_t domain;      /* BT_GROUP: bt_domain */
-  int32_t own_rank;    /* BT_GROUP: this process's rank inside the group, -1 unknown */
-  uint32_t run_count;  /* BT_GROUP: entries of runs */
+  int64_t step; /* BT_STEP_*: step number */
+  int64_t real; /* BT_CLOCK: CLOCK_REALTIME ns; BT_ANCHOR: half width ns */
+  double value; /* BT_COUNTER */
+  uint64_t number; /* BT_DROPPED: spans dropped; BT_HEARTBEAT: records accepted so far; BT_ANCHOR: base id */
+  uint32_t ring; /* BT_OPEN, BT_DROPPED: the ring it speaks of */
+  uint8_t domain; /* BT_GROUP: bt_domain */
+  int32_t own_rank; /* BT_GROUP: this process's rank inside the group, -1 unknown */
+  uint32_t run_count; /* BT_GROUP: entries of runs */
   const bt_run_of_ranks *runs;
-  const char *text;    /* BT_INSTANT, BT_COUNTER: name; BT_META: msgpack map, encoded; BT_END_OF_STREAM: why. Not 0-terminated */
+  const char
+      *text; /* BT_INSTANT, BT_COUNTER: name; BT_META: msgpack map, encoded; BT_END_OF_STREAM: why. Not 0-terminated */
   uint32_t text_length;
 } bt_event;
 
 /* Sets every field to its default (none, unknown, zero) and the code. */
 void bt_event_init(bt_event *event, bt_code code);
 
-static inline bool bt_code_is_span(unsigned code) { return code > BT_NONE && code < BT_CODE_SPAN_LIMIT; }
-static inline bool bt_code_is_compute(unsigned code) { return code >= BT_F && code <= BT_OTHER; }
-static inline bool bt_code_is_pipeline_op(unsigned code) { return code >= BT_F && code <= BT_RECOMPUTE; }
-static inline bool bt_code_is_p2p(unsigned code) { return code >= BT_SEND_F && code <= BT_RECV_B; }
-static inline bool bt_code_is_collective(unsigned code) { return code >= BT_ALL_REDUCE && code <= BT_BROADCAST; }
-static inline bool bt_code_is_comm(unsigned code) { return bt_code_is_p2p(code) || bt_code_is_collective(code); }
-static inline int64_t bt_event_end(const bt_event *event) { return event->start + event->duration; }
+static inline bool bt_code_is_span(unsigned code) {
+  return code > BT_NONE && code < BT_CODE_SPAN_LIMIT;
+}
+static inline bool bt_code_is_compute(unsigned code) {
+  return code >= BT_F && code <= BT_OTHER;
+}
+static inline bool bt_code_is_pipeline_op(unsigned code) {
+  return code >= BT_F && code <= BT_RECOMPUTE;
+}
+static inline bool bt_code_is_p2p(unsigned code) {
+  return code >= BT_SEND_F && code <= BT_RECV_B;
+}
+static inline bool bt_code_is_collective(unsigned code) {
+  return code >= BT_ALL_REDUCE && code <= BT_BROADCAST;
+}
+static inline bool bt_code_is_comm(unsigned code) {
+  return bt_code_is_p2p(code) || bt_code_is_collective(code);
+}
+static inline int64_t bt_event_end(const bt_event *event) {
+  return event->start + event->duration;
+}
+
+/* False for codes that a newer writer may have added. */
+bool bt_code_is_known(unsigned code);
+
+/* True when `runs` tell ranks (none negative, none beyond int32) of a group with `members` members; they may tell fewer
+ * than all. */
+bool bt_runs_are_sound(const bt_run_of_ranks *runs, uint32_t run_count, int32_t members);
 
 /* The name of a code as DESIGN's words write it ("F", "RECV_B", "ALL_REDUCE", "step begin"); "?" when unknown. */
 const char *bt_code_name(unsigned code);
@@ -140,13 +162,13 @@ const char *bt_domain_name(unsigned domain);
 /* Where a rank sits. -1: not known. Kept in a stream header and changed by BT_META records (the last wins). */
 typedef struct bt_layout {
   int32_t pp_rank, pp_size, tp_rank, tp_size, dp_rank, dp_size, cp_rank, cp_size, ep_rank, ep_size;
-  int32_t chunks;                 /* model chunks of this rank */
-  int32_t microbatches;           /* per step and replica */
-  int32_t virtual_stages;         /* layer blocks of the whole model */
-  int32_t vstage[BT_MAX_CHUNKS];  /* virtual stage of chunk c; -1 unknown (then chunk * pp_size + pp_rank) */
-  int32_t zero_stage;             /* ZeRO stage, 0 none */
-  int32_t w_separable;            /* 1: the framework separates B and W, 0: it does not, -1 unknown */
-  char schedule[32];              /* declared schedule, "" unknown */
+  int32_t chunks; /* model chunks of this rank */
+  int32_t microbatches; /* per step and replica */
+  int32_t virtual_stages; /* layer blocks of the whole model */
+  int32_t vstage[BT_MAX_CHUNKS]; /* virtual stage of chunk c; -1 unknown (then chunk * pp_size + pp_rank) */
+  int32_t zero_stage; /* ZeRO stage, 0 none */
+  int32_t w_separable; /* 1: the framework separates B and W, 0: it does not, -1 unknown */
+  char schedule[32]; /* declared schedule, "" unknown */
 } bt_layout;
 
 void bt_layout_init(bt_layout *layout);

@@ -18,12 +18,12 @@ typedef enum bt_status {
   BT_DAMAGED = 3,
   BT_FULL = 4, /* an output buffer has no room for this record: finish the block and add it to the next */
   BT_ERR_NOMEM = -1,
-  BT_ERR_IO = -2,      /* errno-like trouble; the text names the file */
-  BT_ERR_FORMAT = -3,  /* not a bubbletop stream, or one that contradicts itself */
+  BT_ERR_IO = -2, /* errno-like trouble; the text names the file */
+  BT_ERR_FORMAT = -3, /* not a bubbletop stream, or one that contradicts itself */
   BT_ERR_VERSION = -4, /* written by a newer major version */
-  BT_ERR_ARG = -5,     /* the caller's arguments make no sense */
-  BT_ERR_EMPTY = -6,   /* nothing readable was found */
-  BT_ERR_LIMIT = -7    /* a stated limit would be exceeded */
+  BT_ERR_ARG = -5, /* the caller's arguments make no sense */
+  BT_ERR_EMPTY = -6, /* nothing readable was found */
+  BT_ERR_LIMIT = -7 /* a stated limit would be exceeded */
 } bt_status;
 
 /* What went wrong, for a person: names the file, the offset where there is one, and what to do. */
