@@ -1,3 +1,4 @@
+#include <endian.h>
 #include <msgpack/unpack.h>
 #include <msgpack/unpack_define.h>
 #include <string.h>
@@ -6,8 +7,8 @@
 #include "formats/wire/decode.h"
 #include "formats/wire/value.h"
 
-/* The fast path: msgpack-c's unpack template drives the callbacks below, one a value. They keep the elements of one record
- * array by place, in no more than this struct, and then record() makes an event of it. */
+/* The elements of one record, by place. msgpack-c's unpack template drives the callbacks below, one a value, and they keep
+ * what they see here; plain_record() does it faster for plain records. make_event() turns it into an event. */
 typedef struct record_user {
   int64_t value[BT_RECORD_FIELDS]; /* integers; the bits of a double */
   uint32_t integers, bigs, reals; /* which of them are set, and how */
@@ -26,9 +27,11 @@ typedef enum object_kind { OBJECT_NIL, OBJECT_INT, OBJECT_BIG, OBJECT_REAL, OBJE
 enum { OBJECT_RECORD = OBJECT_OTHER + 1, OBJECT_LIST };
 
 typedef struct record_object {
-  int64_t integer;
-  const char *text;
-  uint32_t length;
+  union {
+    int64_t integer;
+    const char *text;
+  };
+  uint32_t length; /* of the text */
   uint32_t kind;
 } record_object;
 
@@ -181,6 +184,41 @@ static inline void record_begin(record_user *user) {
   user->integers = user->bigs = user->reals = user->others = user->lists = 0;
   user->at = user->text_at = user->run_integers = 0;
   user->open = user->list_broken = false;
+}
+
+/* The same for the record that nearly all are: a short array of integers and nils, not at the very end of the payload.
+ * The template takes every value through its state machine, which made up two thirds of the time of a span; this reads
+ * it in a few instructions. False, with nothing moved: the template must read the record. */
+static inline bool plain_record(record_user *user, const uint8_t *payload, size_t length, size_t *offset) {
+  enum { WIDEST = 9 }; /* bytes of an element */
+  const uint8_t *at = payload + *offset;
+  uint32_t elements = at[0] & 0x0fu;
+  if ((at[0] & 0xf0) != 0x90 || length - *offset <= (size_t)elements * WIDEST) return false;
+  uint32_t integers = 0;
+  at++;
+  for (uint32_t i = 0; i < elements; i++) {
+    uint8_t first = *at++;
+    int64_t value = (int8_t)first; /* the fixed integers, of both signs */
+    if (first >= 0xcc && first <= 0xd3) {
+      uint64_t bits;
+      memcpy(&bits, at, sizeof bits);
+      bits = be64toh(bits);
+      unsigned width = 1u << (first & 3), unused = 64 - 8 * width;
+      value = first < 0xd0 ? (int64_t)(bits >> unused) : (int64_t)bits >> unused;
+      if (first == 0xcf && value < 0) return false;
+      at += width;
+    } else if (first == 0xc0) {
+      continue;
+    } else if (first >= 0x80 && first < 0xe0) {
+      return false;
+    }
+    user->value[i] = value;
+    integers |= 1u << i;
+  }
+  user->integers = integers;
+  user->open = true;
+  *offset = (size_t)(at - payload);
+  return true;
 }
 
 /* ---- one record -> one event ---- */
@@ -420,7 +458,6 @@ static inline bt_status make_event(block_state *state, const record_user *user, 
 }
 
 bt_status bt_block_records(const bt_block *block, bt_record_fn *fn, void *context_) {
-  const char *payload = (const char *)block->payload;
   block_state state;
   state.block = block;
   state.previous_end = 0;
@@ -432,8 +469,11 @@ bt_status bt_block_records(const bt_block *block, bt_record_fn *fn, void *contex
     size_t begin = offset;
     if (offset >= block->payload_length) return BT_DAMAGED;
     record_begin(&context.user);
-    record_init(&context);
-    if (record_execute(&context, payload, block->payload_length, &offset) != 1) return BT_DAMAGED;
+    if (!plain_record(&context.user, block->payload, block->payload_length, &offset)) {
+      record_init(&context);
+      if (record_execute(&context, (const char *)block->payload, block->payload_length, &offset) != 1)
+        return BT_DAMAGED;
+    }
     bt_status status = make_event(&state, &context.user, block->payload + begin, offset - begin, &event);
     if (status == BT_OK)
       status = fn(context_, block->first + i, &event);
