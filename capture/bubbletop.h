@@ -37,10 +37,10 @@ extern "C" {
 typedef enum bubbletop_status {
   BUBBLETOP_OK = 0,
   BUBBLETOP_ERR_NOMEM = -1,
-  BUBBLETOP_ERR_IO = -2,    /* directory missing, read-only, full, no permission */
+  BUBBLETOP_ERR_IO = -2, /* directory missing, read-only, full, no permission */
   BUBBLETOP_ERR_ARG = -5,
   BUBBLETOP_ERR_LIMIT = -7, /* a time limit passed before all was written */
-  BUBBLETOP_DISABLED = 1    /* not configured (BUBBLETOP_DIR unset): *session is NULL, all calls do nothing */
+  BUBBLETOP_DISABLED = 1 /* not configured (BUBBLETOP_DIR unset): *session is NULL, all calls do nothing */
 } bubbletop_status;
 
 /* Compute, p2p and collective kinds. B is the input-gradient backward (PyTorch's "I"), BW the fused backward. */
@@ -80,30 +80,31 @@ typedef struct bubbletop_session bubbletop_session;
 /* Session settings. NULL or a zero/NULL field takes the environment variable named beside it, then the default. */
 typedef struct bubbletop_config {
   size_t size;
-  const char *directory;  /* BUBBLETOP_DIR: the run directory; made if its parent exists. Unset: BUBBLETOP_DISABLED */
-  int32_t rank;           /* BUBBLETOP_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK; -1: look there, else 0 */
-  int32_t world_size;     /* WORLD_SIZE and its like; -1: look there */
-  const char *run_id;     /* BUBBLETOP_RUN_ID, TORCHELASTIC_RUN_ID, SLURM_JOB_ID */
-  uint32_t flush_ms;      /* BUBBLETOP_FLUSH_MS, default 100: how often the writer looks at the rings */
-  uint32_t ring_bytes;    /* BUBBLETOP_RING_BYTES, default 256 KiB, at most 1 MiB: of one thread */
+  const char *directory; /* BUBBLETOP_DIR: the run directory; made if its parent exists. Unset: BUBBLETOP_DISABLED */
+  int32_t rank; /* BUBBLETOP_RANK, RANK, SLURM_PROCID, OMPI_COMM_WORLD_RANK, PMI_RANK; -1: look there, else 0 */
+  int32_t world_size; /* WORLD_SIZE and its like; -1: look there */
+  const char *run_id; /* BUBBLETOP_RUN_ID, TORCHELASTIC_RUN_ID, SLURM_JOB_ID */
+  uint32_t flush_ms; /* BUBBLETOP_FLUSH_MS, default 100: how often the writer looks at the rings */
+  uint32_t ring_bytes; /* BUBBLETOP_RING_BYTES, default 256 KiB, at most 1 MiB: of one thread */
   const char *ring_directory; /* BUBBLETOP_RING_DIR, default /dev/shm; tmpfs only, else anonymous memory */
   uint64_t segment_bytes; /* BUBBLETOP_SEGMENT_BYTES, default 256 MiB: a new segment begins after this many bytes */
-  uint64_t cap_bytes;     /* BUBBLETOP_CAP_BYTES, default 0 (none): keep only the newest segments, this much in all */
-  const char *steps;      /* BUBBLETOP_STEPS: "A..B[,C..D]" inclusive step ranges to record, default all */
-  uint32_t every;         /* BUBBLETOP_EVERY: record each N-th step of those, default 1 */
-  uint32_t close_ms;      /* BUBBLETOP_CLOSE_MS, default 2000: time limit of the flush at exit */
+  uint64_t cap_bytes; /* BUBBLETOP_CAP_BYTES, default 0 (none): keep only the newest segments, this much in all */
+  const char *steps; /* BUBBLETOP_STEPS: "A..B[,C..D]" inclusive step ranges to record, default all */
+  uint32_t every; /* BUBBLETOP_EVERY: record each N-th step of those, default 1 */
+  uint32_t close_ms; /* BUBBLETOP_CLOSE_MS, default 2000: time limit of the flush at exit */
+  uint32_t write_bytes; /* BUBBLETOP_WRITE_BYTES, default no limit: most bytes of one write call */
 } bubbletop_config;
-#define BUBBLETOP_CONFIG_INIT \
-  { sizeof(bubbletop_config), NULL, -1, -1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0 }
+#define BUBBLETOP_CONFIG_INIT                                                                                          \
+  { sizeof(bubbletop_config), NULL, -1, -1, NULL, 0, 0, NULL, 0, 0, NULL, 0, 0, 0 }
 
 /* Where in the model and schedule an op belongs. */
 typedef struct bubbletop_where {
-  int32_t microbatch;   /* -1 none */
-  int16_t chunk;        /* model chunk of this rank, 0 when there is one; -1 none */
-  int16_t lane;         /* the program's own stream or thread number, -1: the usual one of the kind */
+  int32_t microbatch; /* -1 none */
+  int16_t chunk; /* model chunk of this rank, 0 when there is one; -1 none */
+  int16_t lane; /* the program's own stream or thread number, -1: the usual one of the kind */
   int32_t microbatch_b; /* BUBBLETOP_FB: the backward half */
   int16_t chunk_b;
-  int16_t reserved;     /* 0 */
+  int16_t reserved; /* 0 */
 } bubbletop_where;
 
 static inline bubbletop_where bubbletop_at(int32_t microbatch, int16_t chunk) {
@@ -114,12 +115,12 @@ static inline bubbletop_where bubbletop_at(int32_t microbatch, int16_t chunk) {
 /* A message or a collective. */
 typedef struct bubbletop_comm {
   size_t size;
-  int32_t peer;      /* global rank of the other side, -1: a collective */
-  uint32_t group;    /* from bubbletop_group, 0 none */
-  int64_t bytes;     /* -1 unknown */
-  int64_t sequence;  /* counted by the caller per group, peer and direction; -1: counted by order in the stream */
+  int32_t peer; /* global rank of the other side, -1: a collective */
+  uint32_t group; /* from bubbletop_group, 0 none */
+  int64_t bytes; /* -1 unknown */
+  int64_t sequence; /* counted by the caller per group, peer and direction; -1: counted by order in the stream */
 } bubbletop_comm;
-#define BUBBLETOP_COMM_INIT \
+#define BUBBLETOP_COMM_INIT                                                                                            \
   { sizeof(bubbletop_comm), -1, 0, -1, -1 }
 
 /* What a compute lane was blocked on. */
@@ -128,8 +129,8 @@ typedef struct bubbletop_gate_on {
   bubbletop_kind kind; /* the comm kind waited for */
   int32_t peer;
   uint32_t group;
-  int64_t sequence;    /* first sequence waited for */
-  int32_t count;       /* consecutive ones, usually 1 */
+  int64_t sequence; /* first sequence waited for */
+  int32_t count; /* consecutive ones, usually 1 */
 } bubbletop_gate_on;
 
 /* Lives on the caller's stack between begin and end; its content is the library's. Zero-initialise it only if it may be
@@ -183,11 +184,12 @@ typedef struct bubbletop_layout {
   size_t size;
   int32_t pp_rank, pp_size, tp_rank, tp_size, dp_rank, dp_size, cp_rank, cp_size, ep_rank, ep_size;
   int32_t chunks, microbatches, virtual_stages;
-  const int32_t *vstages; /* `chunks` entries: the virtual stage of each chunk of this rank; NULL: chunk * pp + pp rank */
+  const int32_t
+      *vstages; /* `chunks` entries: the virtual stage of each chunk of this rank; NULL: chunk * pp + pp rank */
   int32_t zero_stage, w_separable;
-  const char *schedule;   /* as declared by the framework */
+  const char *schedule; /* as declared by the framework */
 } bubbletop_layout;
-#define BUBBLETOP_LAYOUT_INIT \
+#define BUBBLETOP_LAYOUT_INIT                                                                                          \
   { sizeof(bubbletop_layout), -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, NULL, -1, -1, NULL }
 
 BUBBLETOP_API bubbletop_status bubbletop_layout_set(bubbletop_session *session, const bubbletop_layout *layout);
@@ -201,15 +203,15 @@ BUBBLETOP_API uint32_t bubbletop_group(bubbletop_session *session, bubbletop_dom
 
 typedef struct bubbletop_stats {
   size_t size;
-  uint64_t recorded;      /* records accepted into rings */
-  uint64_t written;       /* of which are in the file */
-  uint64_t dropped;       /* refused: ring full, or no ring to be had */
+  uint64_t recorded; /* records accepted into rings */
+  uint64_t written; /* of which are in the file */
+  uint64_t dropped; /* refused: ring full, or no ring to be had */
   uint64_t double_ends, unbegun_ends, misuse;
   uint64_t bytes_written;
-  uint64_t write_errors;  /* failed writes so far (they are tried again) */
+  uint64_t write_errors; /* failed writes so far (they are tried again) */
   int32_t last_errno;
-  int32_t recoverable;    /* 1: rings survive SIGKILL */
-  char path[512];         /* of the current segment */
+  int32_t recoverable; /* 1: rings survive SIGKILL */
+  char path[512]; /* of the current segment */
 } bubbletop_stats;
 
 BUBBLETOP_API bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats *stats);

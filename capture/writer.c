@@ -1,0 +1,437 @@
+#include "capture/writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "capture/clock.h"
+#include "capture/identity.h"
+#include "capture/producer.h"
+
+enum {
+  SECOND = 1000000000,
+  MILLISECOND = 1000000,
+  HEARTBEAT_NS = 1500 * MILLISECOND, /* readers call a writer silent after 2 s */
+  SHORTEST_NAP_MS = 1,
+  FIRST_BACKOFF_MS = 10,
+  LAST_BACKOFF_MS = 1000
+};
+static const int64_t clock_pair_ns = INT64_C(10) * SECOND;
+static const int64_t open_check_ns = INT64_C(250) * MILLISECOND;
+
+struct bt_writer {
+  bubbletop_session *session;
+  bool block_open;
+  bool segment_begun; /* the definitions stand at its head; segment 0 begins without any */
+  bool ended; /* the end record is encoded */
+  bool busy; /* a ring was over a quarter full */
+  uint64_t own_number; /* of the next record of ring 0 */
+  uint64_t refused_taken;
+  int64_t next_heartbeat, next_clock, next_open, next_segment;
+  uint64_t written; /* atomic */
+  bt_encoder encoder;
+  uint8_t extra[BT_MAX_META + BT_SLOT_BYTES];
+  bt_stream stream;
+};
+
+bt_writer *bt_writer_new(bubbletop_session *session) {
+  bt_writer *writer = calloc(1, sizeof *writer);
+  if (writer == NULL) return NULL;
+  writer->session = session;
+  writer->stream.fd = writer->stream.directory = -1;
+  writer->segment_begun = true;
+  return writer;
+}
+
+void bt_writer_free(bt_writer *writer) {
+  if (writer == NULL) return;
+  bt_stream_close(&writer->stream);
+  free(writer);
+}
+
+void bt_writer_forget(bt_writer *writer) {
+  bt_stream_close(&writer->stream);
+}
+
+bt_stream *bt_writer_stream(bt_writer *writer) {
+  return &writer->stream;
+}
+
+uint64_t bt_writer_written(const bt_writer *writer) {
+  return __atomic_load_n(&writer->written, __ATOMIC_RELAXED);
+}
+
+static uint32_t producer_count(const bubbletop_session *session) {
+  return __atomic_load_n(&session->producer_count, __ATOMIC_ACQUIRE);
+}
+
+/* What was taken is in the file now: its slots may be used again. */
+static void commit(bt_writer *writer) {
+  bubbletop_session *session = writer->session;
+  uint64_t written = 0;
+  for (uint32_t i = 0; i < producer_count(session); i++) {
+    bt_producer *producer = session->producers[i];
+    bt_ring_head *ring = producer->ring;
+    written += producer->taken_records;
+    if (ring->tail != producer->taken) __atomic_store_n(&ring->tail, producer->taken, __ATOMIC_RELEASE);
+    if (ring->dropped_reported != producer->taken_dropped)
+      __atomic_store_n(&ring->dropped_reported, producer->taken_dropped, __ATOMIC_RELEASE);
+  }
+  __atomic_store_n(&writer->written, written, __ATOMIC_RELAXED);
+}
+
+/* No block is open. */
+static bt_status send_out(bt_writer *writer) {
+  bt_status status = bt_stream_send(&writer->stream);
+  if (status == BT_OK) commit(writer);
+  return status;
+}
+
+static bt_status make_room(bt_writer *writer) {
+  return bt_stream_room(&writer->stream) < BT_BLOCK_MAX ? send_out(writer) : BT_OK;
+}
+
+static void close_block(bt_writer *writer) {
+  if (!writer->block_open) return;
+  bt_stream *stream = &writer->stream;
+  writer->block_open = false;
+  stream->filled += bt_encoder_finish(&writer->encoder, stream->header.marker, stream->out + stream->filled);
+}
+
+static bt_status add_definition(void *context, const bt_event *event) {
+  bt_writer *writer = context;
+  bt_status status = bt_encoder_add(&writer->encoder, event);
+  if (status == BT_FULL) return status;
+  if (status == BT_OK) writer->own_number++;
+  return BT_OK; /* one that cannot be encoded is left out */
+}
+
+/* Groups, layout and meta: all of them (at the head of a segment), or those that found no room in a ring. The file is
+ * written between the calls, not within: others must not wait for it to make a definition. */
+static bt_status put_definitions(bt_writer *writer, bool all, int64_t now) {
+  size_t from = 0;
+  bt_status status = BT_FULL;
+  while (status == BT_FULL) {
+    status = make_room(writer);
+    if (status != BT_OK) return status;
+    bt_encoder_begin(&writer->encoder, BT_WRITER_RING, writer->own_number);
+    status = bt_definitions_each(&writer->session->definitions, all, &from, add_definition, writer, now);
+    writer->block_open = true;
+    close_block(writer);
+  }
+  return status;
+}
+
+static bt_status begin_segment(bt_writer *writer, int64_t now) {
+  bt_stream *stream = &writer->stream;
+  bt_status status = send_out(writer);
+  if (status != BT_OK) return status;
+  pthread_mutex_lock(&writer->session->definitions.lock);
+  stream->header.layout = writer->session->definitions.layout;
+  pthread_mutex_unlock(&writer->session->definitions.lock);
+  if (bt_stream_next_segment(stream, now) == BT_OK) {
+    bt_stream_trim(stream);
+    writer->segment_begun = false;
+  } else {
+    writer->next_segment = now + SECOND; /* the old one goes on meanwhile */
+  }
+  return BT_OK;
+}
+
+/* Leaves an open block whose next record is number `first` of `ring`, in a segment with room. */
+static bt_status open_block(bt_writer *writer, uint32_t ring, uint64_t first) {
+  bt_status status = make_room(writer);
+  int64_t now = 0;
+  if (status == BT_OK && bt_stream_segment_full(&writer->stream, 0) && (now = bt_now()) >= writer->next_segment)
+    status = begin_segment(writer, now);
+  if (status == BT_OK && !writer->segment_begun) {
+    status = put_definitions(writer, true, bt_now());
+    writer->segment_begun = status == BT_OK;
+    if (status == BT_OK) status = make_room(writer);
+  }
+  if (status != BT_OK) return status;
+  bt_encoder_begin(&writer->encoder, ring, ring == BT_WRITER_RING ? writer->own_number : first);
+  writer->block_open = true;
+  writer->stream.has_records = true;
+  return BT_OK;
+}
+
+/* A record of the writer's own, into its open block if there is one. */
+static bt_status add_own(bt_writer *writer, const bt_event *event) {
+  bt_status status = BT_FULL;
+  if (writer->block_open) status = bt_encoder_add(&writer->encoder, event);
+  if (status == BT_FULL) {
+    close_block(writer);
+    status = open_block(writer, BT_WRITER_RING, 0);
+    if (status == BT_OK) status = bt_encoder_add(&writer->encoder, event);
+  }
+  if (status == BT_OK) writer->own_number++;
+  return status == BT_ERR_IO ? status : BT_OK;
+}
+
+static bt_status add_times(bt_writer *writer, int64_t now) {
+  bt_status status = BT_OK;
+  bt_event event;
+  if (now >= writer->next_clock) {
+    bt_event_init(&event, BT_CLOCK);
+    bt_clock_pair_now(&event.start, &event.real);
+    status = add_own(writer, &event);
+    if (status == BT_OK) writer->next_clock = now + clock_pair_ns;
+  }
+  if (status == BT_OK && now >= writer->next_heartbeat) {
+    bt_event_init(&event, BT_HEARTBEAT);
+    event.start = now;
+    for (uint32_t i = 0; i < producer_count(writer->session); i++)
+      event.number += __atomic_load_n(&writer->session->producers[i]->ring->number, __ATOMIC_RELAXED);
+    status = add_own(writer, &event);
+    if (status == BT_OK) writer->next_heartbeat = now + HEARTBEAT_NS;
+  }
+  return status;
+}
+
+static bt_status add_dropped(bt_writer *writer, uint32_t ring, uint64_t number, int64_t from, int64_t to) {
+  bt_event event;
+  bt_event_init(&event, BT_DROPPED);
+  event.ring = ring;
+  event.number = number;
+  event.start = from;
+  event.duration = to > from ? to - from : 0;
+  return add_own(writer, &event);
+}
+
+static bt_status add_drops(bt_writer *writer) {
+  bubbletop_session *session = writer->session;
+  bt_status status = BT_OK;
+  for (uint32_t i = 0; status == BT_OK && i < producer_count(session); i++) {
+    bt_producer *producer = session->producers[i];
+    bt_ring_head *ring = producer->ring;
+    uint64_t dropped = __atomic_load_n(&ring->dropped, __ATOMIC_ACQUIRE);
+    if (dropped == producer->taken_dropped) continue;
+    status = add_dropped(writer, ring->id, dropped - producer->taken_dropped,
+                         __atomic_load_n(&ring->dropped_from, __ATOMIC_RELAXED),
+                         __atomic_load_n(&ring->dropped_to, __ATOMIC_RELAXED));
+    if (status == BT_OK) producer->taken_dropped = dropped;
+  }
+  uint64_t refused = __atomic_load_n(&session->refused, __ATOMIC_ACQUIRE);
+  if (status != BT_OK || refused == writer->refused_taken) return status;
+  status = add_dropped(writer, BT_WRITER_RING, refused - writer->refused_taken,
+                       __atomic_load_n(&session->refused_from, __ATOMIC_RELAXED),
+                       __atomic_load_n(&session->refused_to, __ATOMIC_RELAXED));
+  if (status == BT_OK) writer->refused_taken = refused;
+  return status;
+}
+
+/* Copies an entry of the open table while its thread may be changing it. False: it is free, or it changed. */
+static bool read_open(bt_ring_head *ring, uint32_t entry, uint32_t *state, bt_event *event) {
+  bt_word *words = (bt_word *)&ring->open[entry];
+  uint64_t copy[8];
+  bt_open_slot open;
+  *state = __atomic_load_n(&ring->open[entry].state, __ATOMIC_ACQUIRE);
+  if (*state == 0) return false;
+  for (unsigned i = 0; i < 7; i++)
+    copy[i] = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
+  if (__atomic_load_n(&ring->open[entry].state, __ATOMIC_RELAXED) != *state || (uint32_t)copy[0] != *state)
+    return false;
+  copy[7] = 0;
+  memcpy(&open, copy, sizeof open);
+  bt_event_init(event, BT_OPEN);
+  event->ring = ring->id;
+  event->on_code = open.code;
+  event->lane = open.lane;
+  event->chunk = open.chunk;
+  event->microbatch = open.microbatch;
+  event->peer = open.peer;
+  event->group = open.group;
+  event->bytes = open.bytes;
+  if (bt_code_is_comm(open.code) || open.code == BT_GATE) event->sequence = open.sequence;
+  if (open.code == BT_FB) {
+    event->chunk_b = open.chunk_b;
+    event->microbatch_b = open.microbatch_b;
+  }
+  event->start = open.start;
+  return true;
+}
+
+/* Spans open for over a second, again each second; at the close all of them. */
+static bt_status add_open(bt_writer *writer, int64_t now, bool all, unsigned *count) {
+  bt_status status = BT_OK;
+  for (uint32_t i = 0; status == BT_OK && i < producer_count(writer->session); i++) {
+    bt_producer *producer = writer->session->producers[i];
+    for (uint32_t entry = 0; status == BT_OK && entry < BT_OPEN_SLOTS; entry++) {
+      bt_event event;
+      uint32_t state = 0;
+      if (!read_open(producer->ring, entry, &state, &event) || event.start > now) continue;
+      event.duration = now - event.start;
+      bool again = producer->open_seen[entry] == state && now - producer->open_reported[entry] < SECOND;
+      if (!all && (event.duration < SECOND || again)) continue;
+      status = add_own(writer, &event);
+      if (status != BT_OK) break;
+      producer->open_seen[entry] = state;
+      producer->open_reported[entry] = now;
+      (*count)++;
+    }
+  }
+  return status;
+}
+
+/* All but the spans: what the writer knows. */
+static bt_status add_own_records(bt_writer *writer, int64_t now) {
+  unsigned open = 0;
+  bt_status status = put_definitions(writer, !writer->segment_begun, now);
+  if (status == BT_OK) writer->segment_begun = true;
+  if (status == BT_OK) status = add_times(writer, now);
+  if (status == BT_OK) status = add_drops(writer);
+  if (status == BT_OK && now >= writer->next_open) {
+    status = add_open(writer, now, false, &open);
+    writer->next_open = now + open_check_ns;
+  }
+  close_block(writer);
+  return status;
+}
+
+/* The event in the slot at `at`; what follows it is gathered into `extra`. False: no producer makes such a slot. */
+static bool read_slot(bt_writer *writer, const bt_producer *producer, uint64_t at, uint64_t head, bt_event *event,
+                      uint64_t *number, uint32_t *slots) {
+  const bt_slot *all = bt_ring_slots(producer->ring);
+  uint64_t mask = producer->capacity - 1;
+  const bt_slot *slot = &all[at & mask];
+  *number = slot->number;
+  *slots = bt_slot_count(slot->extra);
+  if (*slots > head - at || slot->extra > BT_MAX_META) return false;
+  for (uint32_t i = 1; i < *slots; i++)
+    memcpy(writer->extra + (size_t)(i - 1) * BT_SLOT_BYTES, &all[(at + i) & mask], BT_SLOT_BYTES);
+  return bt_event_from_slot(event, slot, slot->extra != 0 ? writer->extra : NULL) == BT_OK;
+}
+
+static bt_status drain(bt_writer *writer, bt_producer *producer) {
+  bt_ring_head *ring = producer->ring;
+  uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+  uint64_t waiting = head - producer->taken;
+  bt_status status = BT_OK;
+  if (waiting > producer->capacity) return BT_OK; /* somebody else wrote into the ring file */
+  if (waiting > producer->capacity / 4) writer->busy = true;
+  while (status == BT_OK && producer->taken != head) {
+    bt_event event;
+    uint64_t number = 0;
+    uint32_t slots = 0;
+    bool good = read_slot(writer, producer, producer->taken, head, &event, &number, &slots);
+    const bt_encoder *encoder = &writer->encoder;
+    if (writer->block_open && (!good || number != encoder->first + encoder->count ||
+                               bt_stream_segment_full(&writer->stream, encoder->length)))
+      close_block(writer);
+    if (good && !writer->block_open) status = open_block(writer, ring->id, number);
+    if (status != BT_OK) break;
+    bt_status added = good ? bt_encoder_add(&writer->encoder, &event) : BT_ERR_FORMAT;
+    if (added == BT_FULL && encoder->count > 0) {
+      close_block(writer);
+      continue;
+    }
+    if (added != BT_OK) close_block(writer); /* the next one has the number after it */
+    producer->taken += slots <= head - producer->taken ? slots : 1;
+    producer->taken_records++;
+  }
+  close_block(writer);
+  return status;
+}
+
+static bt_status drain_all(bt_writer *writer) {
+  bt_status status = BT_OK;
+  for (uint32_t i = 0; status == BT_OK && i < producer_count(writer->session); i++)
+    status = drain(writer, writer->session->producers[i]);
+  return status;
+}
+
+static bt_status add_end(bt_writer *writer, int64_t now) {
+  bt_event event;
+  unsigned open = 0;
+  bt_status status = add_open(writer, now, true, &open);
+  if (status == BT_OK) status = add_drops(writer);
+  bt_event_init(&event, BT_END_OF_STREAM);
+  event.start = now;
+  event.text = writer->session->exiting ? "exit" : "closed";
+  event.text_length = (uint32_t)strlen(event.text);
+  if (status == BT_OK) status = add_own(writer, &event);
+  close_block(writer);
+  if (status == BT_OK) writer->ended = true;
+  return status;
+}
+
+/* Writes out all that is in the rings, and at the close the end. BT_ERR_IO: go on later. */
+static bt_status pass(bt_writer *writer, bool closing) {
+  bt_status status = send_out(writer);
+  int64_t now = bt_now();
+  writer->busy = false;
+  if (status == BT_OK && !writer->ended) status = add_own_records(writer, now);
+  if (status == BT_OK && !writer->ended) status = drain_all(writer);
+  if (status == BT_OK && closing && !writer->ended) status = add_end(writer, bt_now());
+  if (status == BT_OK) status = send_out(writer);
+  if (status == BT_OK) bt_stream_sync(&writer->stream, now, closing);
+  return status;
+}
+
+/* Session lock held. The flushes asked for so far are done, or have failed. */
+static void answer(bubbletop_session *session, bt_status status, uint64_t wanted) {
+  if (status == BT_OK) session->flush_done = wanted;
+  pthread_cond_broadcast(&session->done);
+}
+
+/* Session lock held. Until `due`, or until somebody wants something that was not wanted yet. */
+static void nap(bubbletop_session *session, int64_t due, uint64_t wanted, bool closing) {
+  struct timespec until = bt_timespec(due);
+  while (session->flush_wanted == wanted && (closing || session->state == BT_SESSION_OPEN)) {
+    if (pthread_cond_timedwait(&session->wake, &session->lock, &until) != 0) break;
+  }
+}
+
+static int64_t until_next(const bt_writer *writer, bt_status status, uint32_t *nap_ms, uint32_t *backoff_ms) {
+  const bt_config *config = &writer->session->config;
+  int64_t now = bt_now();
+  if (status != BT_OK) {
+    int64_t due = now + (int64_t)*backoff_ms * MILLISECOND;
+    *backoff_ms = *backoff_ms * 2 < LAST_BACKOFF_MS ? *backoff_ms * 2 : LAST_BACKOFF_MS;
+    return due;
+  }
+  *backoff_ms = FIRST_BACKOFF_MS;
+  if (writer->busy)
+    *nap_ms = *nap_ms / 2 > SHORTEST_NAP_MS ? *nap_ms / 2 : SHORTEST_NAP_MS;
+  else
+    *nap_ms = *nap_ms * 2 < config->flush_ms ? *nap_ms * 2 : config->flush_ms;
+  int64_t due = now + (int64_t)*nap_ms * MILLISECOND;
+  return due < writer->next_heartbeat ? due : writer->next_heartbeat;
+}
+
+/* Session lock held, and given up. Whoever is left frees the session. */
+static void leave(bubbletop_session *session, bt_status status) {
+  bool clean = status == BT_OK;
+  session->result = clean ? BUBBLETOP_OK : BUBBLETOP_ERR_IO;
+  bool abandoned = session->state == BT_SESSION_ABANDONED;
+  session->state = BT_SESSION_CLOSED;
+  bt_stream_close(&session->writer->stream);
+  bt_ring_store_close(&session->rings, clean);
+  pthread_cond_broadcast(&session->done);
+  pthread_mutex_unlock(&session->lock);
+  if (abandoned) bt_session_free(session);
+}
+
+void *bt_writer_main(void *argument) {
+  bubbletop_session *session = argument;
+  bt_writer *writer = session->writer;
+  uint32_t nap_ms = session->config.flush_ms;
+  uint32_t backoff_ms = FIRST_BACKOFF_MS;
+  pthread_mutex_lock(&session->lock);
+  while (true) {
+    uint64_t wanted = session->flush_wanted;
+    bool closing = session->state != BT_SESSION_OPEN;
+    pthread_mutex_unlock(&session->lock);
+    bt_status status = pass(writer, closing);
+    int64_t due = until_next(writer, status, &nap_ms, &backoff_ms);
+    pthread_mutex_lock(&session->lock);
+    answer(session, status, wanted);
+    if (closing && (status == BT_OK || bt_now() >= session->close_deadline)) {
+      leave(session, status);
+      return NULL;
+    }
+    if (closing && due > session->close_deadline) due = session->close_deadline;
+    nap(session, due, wanted, closing);
+  }
+}
