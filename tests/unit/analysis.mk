@@ -1,1 +1,5 @@
 # Unit tests of analysis.
+unit_programs += tests/unit/test_replay
+tests_unit_test_replay_SOURCES = tests/unit/test_replay.c
+tests_unit_test_replay_CFLAGS = $(unit_cflags)
+tests_unit_test_replay_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)

@@ -1,3 +1,8 @@
 # Accounting, level of detail, schedules, clocks: pure functions of a trace. No curses, no I/O.
 noinst_LTLIBRARIES += libanalysis.la
-libanalysis_la_SOURCES = tui/analysis/replay.c tui/analysis/replay.h
+libanalysis_la_SOURCES = \
+	tui/analysis/replay.c tui/analysis/replay.h \
+	tui/analysis/schedule.c tui/analysis/schedule.h tui/analysis/schedule_basic.c \
+	tui/analysis/schedule_zb.c tui/analysis/schedule_dualpipe.c \
+	tui/analysis/simulate.c tui/analysis/simulate.h \
+	tui/analysis/simulate_plan.c tui/analysis/simulate_plan.h tui/analysis/simulate_events.c
