@@ -5,10 +5,35 @@
  * step, instant, counter) do not allocate, call the system, print, wait or fail, except that a thread's first call gives
  * it a ring. When a thread's ring is full the newest record is dropped and counted, and the viewer shows the count.
  *
- * A NULL session is valid everywhere and does nothing. All functions may be called from any thread; a span may be ended
- * by another thread than the one that began it. After fork() the child is silent until it opens a session of its own.
- * exec leaves the ring behind like SIGKILL does: nothing that ended is lost, see `bubbletop recover`. exit() without
- * bubbletop_close flushes within the close time limit. A thread that ends gives its ring to the next thread that starts.
+ * A NULL session is valid everywhere and does nothing. All functions may be called from any thread, but not from a
+ * signal handler; a span may be ended by another thread than the one that began it. Nothing but bubbletop_close may be
+ * called with a session once its close has begun, except that ending its spans afterwards is harmless.
+ *
+ * What happens when …
+ *   the process is killed (SIGKILL, OOM)   every span that had ended is in the stream or in the ring file, which stays:
+ *       `bubbletop recover` (also run by `record` for its children), or a viewer on the same host, reads it.
+ *   it ends by exit() or return from main without close   the library writes what has ended, within close_ms, and the
+ *       end record, after the program's own exit handlers have run; threads may still be running and recording. _exit,
+ *       quick_exit and abort are like a kill.
+ *   it forks   the child is silent: its calls with the parent's session do nothing, spans that were open at the fork are
+ *       the parent's, and its exit writes nothing. It may open a session of its own, with a file (life) of its own. A
+ *       process made by vfork, posix_spawn or a bare clone must not call the library before exec.
+ *   it calls exec   like a kill: descriptors are closed, the ring file stays.
+ *   a thread ends   what it recorded is written in due course, its open spans may be ended by others, and its ring goes
+ *       to the next new thread. At most 1024 threads can record at a time; records of more are dropped and counted.
+ *   a process has two sessions   each has its file, rings and writer thread; threads may record into both. Of one rank
+ *       they are two lives, which readers report as two writers.
+ *   the run directory is missing   it is made if its parent exists; otherwise, or when it cannot be written to (read-only,
+ *       no permission, already full), open fails with BUBBLETOP_ERR_IO and a text.
+ *   the disk fills up, or writing fails, later   the writer tries again (soon, then at least each second) where it
+ *       stopped; meanwhile rings fill up, then records are dropped and counted, with the time from and to in the stream
+ *       once it can be written again. Close gives up after its limit, returns BUBBLETOP_ERR_IO and leaves the ring file
+ *       for `bubbletop recover`.
+ *   there is no tmpfs, or too little room on it   rings become smaller, or else ordinary memory: recording goes on, but
+ *       a kill loses what is not written yet (`recoverable` is 0 in stats and in the stream).
+ *   ring_directory is shared by users   ring files are 0600, named by user and 8 random bytes, never opened through a
+ *       symbolic link and never over an existing file. So are streams; both obey the umask.
+ *   the library is unloaded   it stays loaded (-z nodelete), for its threads and exit handler.
  *
  * Times are nanoseconds of CLOCK_MONOTONIC. Ranks are global ranks. -1 means none or unknown everywhere.
  * Structs begin with `size` so that later versions can grow them: set it to sizeof, or use the _INIT macros.
@@ -147,7 +172,8 @@ BUBBLETOP_API bubbletop_status bubbletop_open(const bubbletop_config *config, bu
 BUBBLETOP_API bubbletop_status bubbletop_flush(bubbletop_session *session, uint32_t limit_ms);
 
 /* Flushes within `limit_ms` (0: the configured limit), writes the end record, frees the session. Calls from other
- * threads must have ended. Spans still open are lost and counted. */
+ * threads must have ended. Spans still open are written as open ones. BUBBLETOP_ERR_LIMIT, BUBBLETOP_ERR_IO: not all is
+ * out, the ring file is left for `bubbletop recover`; the session is freed all the same. */
 BUBBLETOP_API bubbletop_status bubbletop_close(bubbletop_session *session, uint32_t limit_ms);
 
 /* Begins a span now. */
@@ -172,14 +198,16 @@ BUBBLETOP_API void bubbletop_gate_complete(bubbletop_session *session, bubbletop
 /* Tokens processed by the span, before it ends. */
 BUBBLETOP_API void bubbletop_tokens(bubbletop_span *span, int64_t tokens);
 
-/* A training iteration. With step sampling, spans outside sampled steps are not recorded. */
+/* A training iteration. With step sampling, spans, instants and counters that begin outside sampled steps are not
+ * recorded, nor are the marks of the other steps; layout, meta and groups always are. */
 BUBBLETOP_API void bubbletop_step_begin(bubbletop_session *session, int64_t step);
 BUBBLETOP_API void bubbletop_step_end(bubbletop_session *session, int64_t step);
 
 BUBBLETOP_API void bubbletop_instant(bubbletop_session *session, const char *name);
 BUBBLETOP_API void bubbletop_counter(bubbletop_session *session, const char *name, double value);
 
-/* Layout keys, at any time, as often as wished; the last wins. Only fields that are not -1 (or NULL) are recorded. */
+/* Layout keys, at any time, as often as wished; the last wins. Only fields that are not -1 (or NULL) are recorded. This
+ * and the two below may allocate and take a lock, but never wait for a file. */
 typedef struct bubbletop_layout {
   size_t size;
   int32_t pp_rank, pp_size, tp_rank, tp_size, dp_rank, dp_size, cp_rank, cp_size, ep_rank, ep_size;
@@ -197,7 +225,9 @@ BUBBLETOP_API bubbletop_status bubbletop_layout_set(bubbletop_session *session, 
 /* Any other key and text worth showing (model name, framework version). */
 BUBBLETOP_API bubbletop_status bubbletop_meta(bubbletop_session *session, const char *key, const char *value);
 
-/* Names a communicator: its global ranks, in group order. Returns an id > 0, or 0 for a NULL session or bad arguments. */
+/* Names a communicator: its global ranks, in group order. The same list in the same domain has the same id. Returns an
+ * id > 0, or 0 for a NULL session or bad arguments. Of a list that is more than 64 arithmetic sequences the first 64 and
+ * the number of members are recorded. */
 BUBBLETOP_API uint32_t bubbletop_group(bubbletop_session *session, bubbletop_domain domain, const int32_t *ranks,
                                        size_t count);
 

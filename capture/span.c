@@ -66,7 +66,7 @@ static inline bool good_gate(const bubbletop_gate_on *on) {
          on->sequence >= -1 && on->count >= 1;
 }
 
-static inline void keep(bubbletop_span *span, bt_producer *producer, bt_record record) {
+static inline __attribute__((always_inline)) void keep(bubbletop_span *span, bt_producer *producer, bt_record record) {
   uint32_t entry = bt_open_take(producer);
   span->opaque[SPAN_TOKEN] = producer->token;
   span->opaque[SPAN_PRODUCER] = (uint64_t)(uintptr_t)producer;
