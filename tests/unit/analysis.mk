@@ -3,3 +3,8 @@ unit_programs += tests/unit/test_replay
 tests_unit_test_replay_SOURCES = tests/unit/test_replay.c
 tests_unit_test_replay_CFLAGS = $(unit_cflags)
 tests_unit_test_replay_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
+
+unit_programs += tests/unit/test_accounting
+tests_unit_test_accounting_SOURCES = tests/unit/test_accounting.c tests/unit/account_trace.h
+tests_unit_test_accounting_CFLAGS = $(unit_cflags)
+tests_unit_test_accounting_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

@@ -6,3 +6,8 @@ libanalysis_la_SOURCES = \
 	tui/analysis/schedule_zb.c tui/analysis/schedule_dualpipe.c \
 	tui/analysis/simulate.c tui/analysis/simulate.h \
 	tui/analysis/simulate_plan.c tui/analysis/simulate_plan.h tui/analysis/simulate_events.c
+libanalysis_la_SOURCES += \
+	tui/analysis/accounting.h tui/analysis/accounting_model.h tui/analysis/accounting.c \
+	tui/analysis/accounting_ops.c tui/analysis/accounting_steps.c tui/analysis/accounting_match.c \
+	tui/analysis/accounting_waits.c tui/analysis/accounting_segments.c tui/analysis/accounting_classify.c \
+	tui/analysis/accounting_totals.c tui/analysis/accounting_links.c

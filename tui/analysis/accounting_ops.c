@@ -1,0 +1,296 @@
+/* Spans of the trace -> items of the model, per rank in order of start. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/analysis/accounting_model.h"
+
+void bt_model_free(bt_model *model) {
+  free(model->ranks);
+  free(model->ops);
+  free(model->p2p);
+  free(model->collectives);
+  free(model->gates);
+  free(model->visits);
+  free(model->segments);
+  free(model->collective_pieces);
+  free(model->send_pieces);
+  free(model->steps);
+  free(model->windows);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+  return hash ^ (hash >> 29);
+}
+
+/* Ranks number their groups on their own, so a group's identity is its domain and members. */
+static uint64_t group_identity(const bt_rank *rank, uint32_t index, int32_t *members, uint8_t *domain) {
+  *members = 0;
+  *domain = BT_DOMAIN_UNKNOWN;
+  if (index == 0 || index > rank->group_count) return 0;
+  const bt_group_info *group = &rank->groups[index - 1];
+  *domain = group->domain;
+  *members = group->count;
+  if (group->run_count == 0) return 0;
+  uint64_t hash = mix(1, group->domain);
+  for (uint32_t i = 0; i < group->run_count; i++) {
+    const bt_run_of_ranks *run = &group->runs[i];
+    for (int32_t k = 0; k < run->count; k++) {
+      hash = mix(hash, (uint64_t)((int64_t)run->first + (int64_t)run->stride * k));
+    }
+  }
+  return hash | 1;
+}
+
+typedef struct group_cache { /* the identities of one rank's groups */
+  uint64_t *identity;
+  int32_t *members;
+  uint8_t *domain;
+} group_cache;
+
+static bool cache_groups(const bt_rank *rank, group_cache *cache) {
+  size_t count = rank->group_count + 1;
+  cache->identity = calloc(count, sizeof *cache->identity);
+  cache->members = calloc(count, sizeof *cache->members);
+  cache->domain = calloc(count, sizeof *cache->domain);
+  if (cache->identity == NULL || cache->members == NULL || cache->domain == NULL) return false;
+  for (uint32_t i = 0; i < count; i++) {
+    cache->identity[i] = group_identity(rank, i, &cache->members[i], &cache->domain[i]);
+  }
+  return true;
+}
+
+static void free_cache(group_cache *cache) {
+  free(cache->identity);
+  free(cache->members);
+  free(cache->domain);
+}
+
+/* -1 when the span names no chunk though the rank has several. */
+static int32_t vstage_of(const bt_rank *rank, int32_t chunk) {
+  if (chunk < 0 && rank->layout.chunks > 1) return -1;
+  return bt_rank_vstage(rank, chunk);
+}
+
+static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
+  int64_t offset = model->ranks[index].offset;
+  const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
+  for (size_t i = 0; i < track->count; i++) {
+    const bt_span *span = &track->spans[i];
+    const bt_span_more *more = bt_span_details(track, span);
+    int64_t start = span->start + offset;
+    int64_t end = start + bt_span_duration(track, span);
+    if ((span->flags & (BT_FLAG_GPU_TIMED | BT_FLAG_GPU_UNKNOWN)) != 0) model->gpu = true;
+    if (span->kind == BT_GATE) {
+      bt_model_gate *gate = BT_PUSH(model, gates);
+      if (gate == NULL) return false;
+      *gate = (bt_model_gate){start, end, more != NULL ? more->on_code : BT_NONE, span->flags, false};
+      continue;
+    }
+    if (!bt_code_is_compute(span->kind)) continue;
+    bt_model_op *op = BT_PUSH(model, ops);
+    if (op == NULL) return false;
+    bool both = span->kind == BT_FB && more != NULL;
+    *op = (bt_model_op){.start = start,
+                        .end = end,
+                        .rank = index,
+                        .visit = BT_NO_INDEX,
+                        .microbatch = span->microbatch,
+                        .microbatch_b = both ? more->microbatch_b : -1,
+                        .vstage = vstage_of(rank, span->chunk),
+                        .vstage_b = both ? vstage_of(rank, more->chunk_b) : -1,
+                        .chunk = span->chunk,
+                        .chunk_b = (int16_t)(both ? more->chunk_b : -1),
+                        .kind = span->kind,
+                        .flags = span->flags,
+                        .stream = span->stream,
+                        .e_known = true,
+                        .r_known = true,
+                        .e = INT64_MIN,
+                        .r = INT64_MIN,
+                        .send_until = INT64_MIN,
+                        .collective_until = INT64_MIN,
+                        .producer = BT_NO_INDEX,
+                        .message = BT_NO_INDEX};
+  }
+  return true;
+}
+
+static int32_t rank_index(const bt_trace *trace, int32_t rank) {
+  const bt_rank *found = rank >= 0 ? bt_trace_find(trace, rank) : NULL;
+  return found != NULL ? (int32_t)(found - trace->ranks) : BT_NO_INDEX;
+}
+
+static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
+  int64_t offset = model->ranks[index].offset;
+  const bt_track *track = &rank->tracks[BT_LANE_P2P];
+  int32_t last_peer = -1;
+  int32_t last_index = BT_NO_INDEX;
+  for (size_t i = 0; i < track->count; i++) {
+    const bt_span *span = &track->spans[i];
+    const bt_span_more *more = bt_span_details(track, span);
+    if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
+    bt_model_p2p *message = BT_PUSH(model, p2p);
+    if (message == NULL) return false;
+    int32_t peer = more != NULL ? more->peer : -1;
+    if (peer != last_peer) last_index = rank_index(model->trace, peer);
+    last_peer = peer;
+    *message = (bt_model_p2p){.start = span->start + offset,
+                              .end = bt_span_end(track, span) + offset,
+                              .bytes = more != NULL ? more->bytes : -1,
+                              .sequence = more != NULL ? more->sequence : -1,
+                              .group = more != NULL ? groups->identity[more->group] : 0,
+                              .rank = index,
+                              .peer = last_index,
+                              .microbatch = span->microbatch,
+                              .vstage = vstage_of(rank, span->chunk),
+                              .match = BT_NO_INDEX,
+                              .transfer = BT_UNKNOWN,
+                              .kind = span->kind,
+                              .flags = span->flags};
+  }
+  return true;
+}
+
+static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
+  int64_t offset = model->ranks[index].offset;
+  const bt_track *track = &rank->tracks[BT_LANE_COLLECTIVE];
+  for (size_t i = 0; i < track->count; i++) {
+    const bt_span *span = &track->spans[i];
+    const bt_span_more *more = bt_span_details(track, span);
+    uint32_t group = more != NULL ? more->group : 0;
+    if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
+    bt_model_collective *collective = BT_PUSH(model, collectives);
+    if (collective == NULL) return false;
+    *collective = (bt_model_collective){.start = span->start + offset,
+                                        .end = bt_span_end(track, span) + offset,
+                                        .arrived = BT_UNKNOWN,
+                                        .sequence = more != NULL ? more->sequence : -1,
+                                        .group = groups->identity[group],
+                                        .rank = index,
+                                        .members = groups->members[group],
+                                        .kind = span->kind,
+                                        .flags = span->flags,
+                                        .domain = groups->domain[group],
+                                        .stream = span->stream};
+  }
+  return true;
+}
+
+static int32_t member_identity(const bt_layout *layout) {
+  int32_t tp = layout->tp_rank > 0 ? layout->tp_rank : 0;
+  int32_t cp = layout->cp_rank > 0 ? layout->cp_rank : 0;
+  int32_t cp_size = layout->cp_size > 0 ? layout->cp_size : 1;
+  return (int32_t)((int64_t)tp * cp_size + cp);
+}
+
+/* Without aligned clocks, wall clocks bring the ranks near each other; nothing is concluded from it. */
+static int64_t offset_of(const bt_model *model, const bt_rank *rank) {
+  if (model->aligned || rank->clock_count == 0) return rank->offset_ns;
+  return rank->clocks[0].real - rank->clocks[0].mono;
+}
+
+static bool add_rank(bt_model *model, int32_t index) {
+  const bt_rank *source = &model->trace->ranks[index];
+  bt_model_rank *rank = &model->ranks[index];
+  *rank = (bt_model_rank){.rank = source->rank,
+                          .stage = bt_rank_stage(source),
+                          .replica = bt_rank_replica(source),
+                          .host = (int32_t)source->host,
+                          .member = member_identity(&source->layout),
+                          .offset = offset_of(model, source),
+                          .source = source};
+  rank->ops.first = (int32_t)model->ops_count;
+  rank->p2p.first = (int32_t)model->p2p_count;
+  rank->collectives.first = (int32_t)model->collectives_count;
+  rank->gates.first = (int32_t)model->gates_count;
+  group_cache groups = {NULL, NULL, NULL};
+  bool fine = cache_groups(source, &groups) && add_compute(model, index, source) &&
+              add_p2p(model, index, source, &groups) && add_collectives(model, index, source, &groups);
+  free_cache(&groups);
+  if (!fine) return false;
+  rank->ops.count = (int32_t)model->ops_count - rank->ops.first;
+  rank->p2p.count = (int32_t)model->p2p_count - rank->p2p.first;
+  rank->collectives.count = (int32_t)model->collectives_count - rank->collectives.first;
+  rank->gates.count = (int32_t)model->gates_count - rank->gates.first;
+  return true;
+}
+
+static int compare_int32(const void *a, const void *b) {
+  int32_t x = *(const int32_t *)a;
+  int32_t y = *(const int32_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Replicas are numbered densely in order of their dp rank. */
+static bool number_replicas(bt_model *model) {
+  size_t count = (size_t)model->rank_count;
+  int32_t *all = malloc(count * sizeof *all);
+  if (all == NULL) return false;
+  for (size_t i = 0; i < count; i++)
+    all[i] = model->ranks[i].replica;
+  qsort(all, count, sizeof *all, compare_int32);
+  size_t distinct = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (i == 0 || all[i] != all[i - 1]) all[distinct++] = all[i];
+  }
+  for (size_t i = 0; i < count; i++) {
+    int32_t *place = bsearch(&model->ranks[i].replica, all, distinct, sizeof *all, compare_int32);
+    model->ranks[i].replica = (int32_t)(place - all);
+  }
+  model->replica_count = (int32_t)distinct;
+  free(all);
+  return true;
+}
+
+/* The model's virtual stages: what the layout says, else the highest that ran. */
+static void count_virtual_stages(bt_model *model) {
+  int64_t most = 0;
+  for (size_t i = 0; i < model->ops_count; i++) {
+    const bt_model_op *op = &model->ops[i];
+    if (!bt_code_is_pipeline_op(op->kind)) continue;
+    if (op->vstage + 1 > most) most = op->vstage + 1;
+    if (op->vstage_b + 1 > most) most = op->vstage_b + 1;
+  }
+  for (int32_t i = 0; i < model->rank_count; i++) {
+    const bt_layout *layout = &model->ranks[i].source->layout;
+    if (layout->virtual_stages > most) most = layout->virtual_stages;
+    bool mapped = layout->vstage[0] >= 0; /* placements of their own (V, bidirectional) may give one block twice */
+    int64_t chunks = layout->chunks > 0 ? layout->chunks : 1;
+    if (!mapped && layout->virtual_stages < 0 && layout->pp_size * chunks > most) most = layout->pp_size * chunks;
+  }
+  model->virtual_stages = most <= INT32_MAX ? (int32_t)most : INT32_MAX;
+}
+
+/* On a GPU run host times say nothing about when data was there. */
+static void note_host_times(bt_model *model) {
+  for (int32_t i = 0; i < model->rank_count; i++) {
+    bt_model_rank *rank = &model->ranks[i];
+    for (int32_t k = rank->gates.first; k < rank->gates.first + rank->gates.count; k++) {
+      if (!model->gpu || (model->gates[k].flags & BT_FLAG_GPU_TIMED) != 0) rank->gated = true;
+    }
+    if (!model->gpu) continue;
+    for (int32_t k = rank->p2p.first; k < rank->p2p.first + rank->p2p.count; k++) {
+      if ((model->p2p[k].flags & BT_FLAG_GPU_TIMED) == 0) rank->host_timed_p2p = true;
+    }
+    for (int32_t k = rank->collectives.first; k < rank->collectives.first + rank->collectives.count; k++) {
+      if ((model->collectives[k].flags & BT_FLAG_GPU_TIMED) == 0) rank->host_timed_collectives = true;
+    }
+  }
+}
+
+bt_status bt_model_ops(bt_model *model) {
+  model->rank_count = (int32_t)model->trace->rank_count;
+  model->ranks = calloc(model->trace->rank_count + 1, sizeof *model->ranks);
+  if (model->ranks == NULL) return BT_ERR_NOMEM;
+  for (int32_t i = 0; i < model->rank_count; i++) {
+    if (!add_rank(model, i)) return BT_ERR_NOMEM;
+  }
+  if (model->ops_count > INT32_MAX || model->p2p_count > INT32_MAX || model->collectives_count > INT32_MAX) {
+    return BT_ERR_LIMIT;
+  }
+  if (!number_replicas(model)) return BT_ERR_NOMEM;
+  count_virtual_stages(model);
+  note_host_times(model);
+  return BT_OK;
+}
