@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 
 #include "samples/train/stage.h"
 
@@ -85,6 +86,7 @@ int rank_run(const struct options *o, int listening) {
     return 2;
   }
   catch_signals();
+  if (o->timed) prctl(PR_SET_TIMERSLACK, 1); /* waits end when they should */
   trace_open(&trace, o, &plan);
   int status = mesh_connect(&mesh, o, &plan, listening, &why);
   if (status == 0) status = run_connected(o, &plan, &mesh, &trace, &why);
