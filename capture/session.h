@@ -44,7 +44,7 @@ typedef struct bt_producer {
   _Alignas(BT_CACHE_LINE) uint64_t taken; /* the writer's: slots that it has encoded, ahead of the ring's tail */
   uint64_t taken_records;
   uint64_t taken_dropped;
-  uint32_t open_seen[BT_OPEN_SLOTS]; /* state of the open span reported last */
+  int64_t open_seen[BT_OPEN_SLOTS]; /* start of the open span reported last */
   int64_t open_reported[BT_OPEN_SLOTS];
 } bt_producer;
 

@@ -30,7 +30,7 @@ struct bt_writer {
   int64_t next_heartbeat, next_clock, next_open, next_segment;
   uint64_t written; /* atomic */
   bt_encoder encoder;
-  uint8_t extra[BT_MAX_META + BT_SLOT_BYTES];
+  bt_ring_reader reader;
   bt_stream stream;
 };
 
@@ -221,37 +221,6 @@ static bt_status add_drops(bt_writer *writer) {
   return status;
 }
 
-/* Copies an entry of the open table while its thread may be changing it. False: it is free, or it changed. */
-static bool read_open(bt_ring_head *ring, uint32_t entry, uint32_t *state, bt_event *event) {
-  bt_word *words = (bt_word *)&ring->open[entry];
-  uint64_t copy[8];
-  bt_open_slot open;
-  *state = __atomic_load_n(&ring->open[entry].state, __ATOMIC_ACQUIRE);
-  if (*state == 0) return false;
-  for (unsigned i = 0; i < 7; i++)
-    copy[i] = __atomic_load_n(&words[i], __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&ring->open[entry].state, __ATOMIC_RELAXED) != *state || (uint32_t)copy[0] != *state)
-    return false;
-  copy[7] = 0;
-  memcpy(&open, copy, sizeof open);
-  bt_event_init(event, BT_OPEN);
-  event->ring = ring->id;
-  event->on_code = open.code;
-  event->lane = open.lane;
-  event->chunk = open.chunk;
-  event->microbatch = open.microbatch;
-  event->peer = open.peer;
-  event->group = open.group;
-  event->bytes = open.bytes;
-  if (bt_code_is_comm(open.code) || open.code == BT_GATE) event->sequence = open.sequence;
-  if (open.code == BT_FB) {
-    event->chunk_b = open.chunk_b;
-    event->microbatch_b = open.microbatch_b;
-  }
-  event->start = open.start;
-  return true;
-}
-
 /* Spans open for over a second, again each second; at the close all of them. */
 static bt_status add_open(bt_writer *writer, int64_t now, bool all, unsigned *count) {
   bt_status status = BT_OK;
@@ -259,14 +228,13 @@ static bt_status add_open(bt_writer *writer, int64_t now, bool all, unsigned *co
     bt_producer *producer = writer->session->producers[i];
     for (uint32_t entry = 0; status == BT_OK && entry < BT_OPEN_SLOTS; entry++) {
       bt_event event;
-      uint32_t state = 0;
-      if (!read_open(producer->ring, entry, &state, &event) || event.start > now) continue;
+      if (bt_ring_open_span(producer->ring, entry, &event) != BT_OK || event.start > now) continue;
       event.duration = now - event.start;
-      bool again = producer->open_seen[entry] == state && now - producer->open_reported[entry] < SECOND;
+      bool again = producer->open_seen[entry] == event.start && now - producer->open_reported[entry] < SECOND;
       if (!all && (event.duration < SECOND || again)) continue;
       status = add_own(writer, &event);
       if (status != BT_OK) break;
-      producer->open_seen[entry] = state;
+      producer->open_seen[entry] = event.start;
       producer->open_reported[entry] = now;
       (*count)++;
     }
@@ -289,46 +257,41 @@ static bt_status add_own_records(bt_writer *writer, int64_t now) {
   return status;
 }
 
-/* The event in the slot at `at`; what follows it is gathered into `extra`. False: no producer makes such a slot. */
-static bool read_slot(bt_writer *writer, const bt_producer *producer, uint64_t at, uint64_t head, bt_event *event,
-                      uint64_t *number, uint32_t *slots) {
-  const bt_slot *all = bt_ring_slots(producer->ring);
-  uint64_t mask = producer->capacity - 1;
-  const bt_slot *slot = &all[at & mask];
-  *number = slot->number;
-  *slots = bt_slot_count(slot->extra);
-  if (*slots > head - at || slot->extra > BT_MAX_META) return false;
-  for (uint32_t i = 1; i < *slots; i++)
-    memcpy(writer->extra + (size_t)(i - 1) * BT_SLOT_BYTES, &all[(at + i) & mask], BT_SLOT_BYTES);
-  return bt_event_from_slot(event, slot, slot->extra != 0 ? writer->extra : NULL) == BT_OK;
+/* Record `number` of `ring`, into the open block if it goes on there. */
+static bt_status add_record(bt_writer *writer, uint32_t ring, uint64_t number, const bt_event *event) {
+  const bt_encoder *encoder = &writer->encoder;
+  if (writer->block_open &&
+      (number != encoder->first + encoder->count || bt_stream_segment_full(&writer->stream, encoder->length)))
+    close_block(writer);
+  bt_status status = BT_FULL;
+  while (status == BT_FULL) {
+    if (!writer->block_open && (status = open_block(writer, ring, number)) != BT_OK) return status;
+    bool fresh = encoder->count == 0;
+    status = bt_encoder_add(&writer->encoder, event);
+    if (status == BT_OK) return status;
+    close_block(writer);
+    if (fresh) break;
+  }
+  return BT_OK; /* one that cannot be encoded is left out; the next begins a block */
 }
 
+/* Up to where the head is now: a thread that records faster than this must not keep the writer here. */
 static bt_status drain(bt_writer *writer, bt_producer *producer) {
-  bt_ring_head *ring = producer->ring;
-  uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
-  uint64_t waiting = head - producer->taken;
+  bt_ring_reader *reader = &writer->reader;
+  uint64_t head = __atomic_load_n(&producer->ring->head, __ATOMIC_ACQUIRE);
   bt_status status = BT_OK;
-  if (waiting > producer->capacity) return BT_OK; /* somebody else wrote into the ring file */
-  if (waiting > producer->capacity / 4) writer->busy = true;
-  while (status == BT_OK && producer->taken != head) {
+  if (head - producer->taken > producer->capacity / 4) writer->busy = true;
+  bt_ring_reader_own(reader, producer->ring, (uint32_t)producer->capacity);
+  reader->position = reader->end = producer->taken;
+  while (status == BT_OK && (int64_t)(head - reader->position) > 0) {
     bt_event event;
     uint64_t number = 0;
-    uint32_t slots = 0;
-    bool good = read_slot(writer, producer, producer->taken, head, &event, &number, &slots);
-    const bt_encoder *encoder = &writer->encoder;
-    if (writer->block_open && (!good || number != encoder->first + encoder->count ||
-                               bt_stream_segment_full(&writer->stream, encoder->length)))
-      close_block(writer);
-    if (good && !writer->block_open) status = open_block(writer, ring->id, number);
+    bt_status got = bt_ring_reader_next(reader, &number, &event);
+    if (got == BT_AGAIN) break;
+    if (got == BT_OK) status = add_record(writer, producer->ring->id, number, &event);
     if (status != BT_OK) break;
-    bt_status added = good ? bt_encoder_add(&writer->encoder, &event) : BT_ERR_FORMAT;
-    if (added == BT_FULL && encoder->count > 0) {
-      close_block(writer);
-      continue;
-    }
-    if (added != BT_OK) close_block(writer); /* the next one has the number after it */
-    producer->taken += slots <= head - producer->taken ? slots : 1;
-    producer->taken_records++;
+    producer->taken = reader->position;
+    producer->taken_records += got == BT_OK;
   }
   close_block(writer);
   return status;

@@ -9,6 +9,7 @@ _Static_assert(sizeof(bt_ring_file) <= BT_RING_PAGE, "rings follow the first pag
 _Static_assert(offsetof(bt_ring_head, head) == 64 && offsetof(bt_ring_head, tail) == 128,
                "producer and writer have a line each");
 _Static_assert(BT_MAX_RUNS * sizeof(bt_run_of_ranks) <= BT_MAX_META, "extra bytes fit the reader's buffer");
+_Static_assert(BT_MAX_META % BT_SLOT_BYTES == 0, "which holds whole slots");
 
 static const uint64_t bytes_unknown = (UINT64_C(1) << 48) - 1;
 
@@ -178,6 +179,17 @@ bt_status bt_ring_reader_begin(bt_ring_reader *reader, const bt_ring_map *map, u
   return BT_OK;
 }
 
+typedef uint64_t bt_word __attribute__((may_alias));
+
+/* Copies a slot that its owner may be changing, word by word with acquire: whoever sees a changed word here sees, in the
+ * load that follows, the change of tail or state that went before it. */
+static void copy_slot(void *out, const void *slot) {
+  bt_word *to = out;
+  const bt_word *from = slot;
+  for (unsigned i = 0; i < BT_SLOT_BYTES / sizeof *to; i++)
+    to[i] = __atomic_load_n(&from[i], __ATOMIC_ACQUIRE);
+}
+
 static const bt_slot *slot_at(const bt_ring_reader *reader, uint64_t position) {
   const uint8_t *slots = (const uint8_t *)reader->ring + BT_RING_PAGE;
   return (const void *)(slots + (position & (reader->capacity - 1)) * BT_SLOT_BYTES);
@@ -193,7 +205,6 @@ static bt_status give_up(bt_ring_reader *reader) {
 /* The owner may be writing records into the file and then reuse the slots: a copy counts only if they were not given back
  * before it was made. */
 static bool given_back(bt_ring_reader *reader) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
   uint64_t tail = load64(&reader->ring->tail);
   if (tail - reader->position == 0 || tail - reader->position > reader->capacity)
     return false; /* not passed by the tail */
@@ -209,14 +220,12 @@ bt_status bt_ring_reader_next(bt_ring_reader *reader, uint64_t *number, bt_event
       if (reader->position == reader->end) return BT_AGAIN;
     }
     bt_slot slot;
-    memcpy(&slot, slot_at(reader, reader->position), sizeof slot);
+    copy_slot(&slot, slot_at(reader, reader->position));
     uint32_t slots = bt_slot_count(slot.extra);
     bool possible = reader->end - reader->position <= reader->capacity && slot.extra <= sizeof reader->extra &&
                     slots <= reader->end - reader->position;
-    for (uint32_t i = 1; possible && i < slots; i++) {
-      uint32_t done = (i - 1) * BT_SLOT_BYTES, left = slot.extra - done;
-      memcpy(reader->extra + done, slot_at(reader, reader->position + i), left < BT_SLOT_BYTES ? left : BT_SLOT_BYTES);
-    }
+    for (uint32_t i = 1; possible && i < slots; i++)
+      copy_slot(reader->extra + (i - 1) * BT_SLOT_BYTES, slot_at(reader, reader->position + i));
     if (given_back(reader)) continue;
     if (!possible || bt_event_from_slot(event, &slot, reader->extra) != BT_OK) return give_up(reader);
     *number = slot.number;
@@ -230,8 +239,7 @@ bt_status bt_ring_open_span(const bt_ring_head *ring, uint32_t index, bt_event *
   uint32_t before = load32(&entry->state);
   if (before == 0 || before % 2 != 0) return BT_AGAIN;
   bt_open_slot open;
-  memcpy(&open, entry, sizeof open);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  copy_slot(&open, entry);
   if (load32(&entry->state) != before || !bt_code_is_span(open.code)) return BT_AGAIN;
   bt_event_init(event, BT_OPEN);
   event->start = open.start;
