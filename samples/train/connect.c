@@ -215,18 +215,20 @@ static int meet(struct mesh *mesh, const struct options *o, const struct plan *p
     int next = rank_of(o, stage, (replica + 1) % o->replicas);
     if ((mesh->ring_next = call(mesh, o, all, next, PURPOSE_RING, token, why)) < 0) return -1;
   }
-  for (int64_t deadline = deadline_in(RENDEZVOUS_SECONDS); missing > 0; missing--) {
+  for (int64_t deadline = deadline_in(RENDEZVOUS_SECONDS); missing > 0;) {
     struct hello caller;
-    int fd = accept_hello(listening, &caller, deadline);
+    int fd = accept_hello(listening, &caller, deadline), *place = NULL;
     if (fd < 0) return failed(why, "%d peers did not connect: %s", missing, strerror(errno));
-    int *place = caller.purpose == PURPOSE_RING                  ? &mesh->ring_prev
-                 : caller.rank >= 0 && caller.rank < mesh->world ? &mesh->peers[caller.rank]
-                                                                 : NULL;
+    if (caller.purpose == PURPOSE_RING)
+      place = &mesh->ring_prev;
+    else if (caller.rank >= 0 && caller.rank < mesh->world)
+      place = &mesh->peers[caller.rank];
     if (caller.token != token || place == NULL || *place >= 0) {
       close(fd);
-      return failed(why, "a connection of another run came in");
+      continue;
     }
     *place = fd;
+    missing--;
   }
   return 0;
 }
