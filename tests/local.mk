@@ -3,6 +3,7 @@ include tests/unit/local.mk
 include tests/bench/local.mk
 include tests/samples/local.mk
 include tests/lint/local.mk
+include tests/wire/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)
