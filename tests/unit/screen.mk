@@ -1,1 +1,5 @@
 # Unit tests of screen.
+unit_programs += tests/unit/test_lod
+tests_unit_test_lod_SOURCES = tests/unit/test_lod.c
+tests_unit_test_lod_CFLAGS = $(unit_cflags)
+tests_unit_test_lod_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)

@@ -11,3 +11,4 @@ libanalysis_la_SOURCES += \
 	tui/analysis/accounting_ops.c tui/analysis/accounting_steps.c tui/analysis/accounting_match.c \
 	tui/analysis/accounting_waits.c tui/analysis/accounting_segments.c tui/analysis/accounting_classify.c \
 	tui/analysis/accounting_totals.c tui/analysis/accounting_links.c
+libanalysis_la_SOURCES += tui/analysis/lod.c tui/analysis/lod.h

@@ -1,0 +1,598 @@
+#include "tui/analysis/lod.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+unsigned bt_lod_slot(unsigned kind) {
+  if (bt_code_is_compute(kind)) return kind - BT_F;
+  if (kind == BT_GATE) return BT_LOD_GATE;
+  if (bt_code_is_p2p(kind)) return kind - BT_SEND_F;
+  if (bt_code_is_collective(kind)) return kind - BT_ALL_REDUCE;
+  return kind == BT_HOST ? 0 : BT_OTHER - BT_F;
+}
+
+bt_code bt_lod_kind(bt_lane lane, unsigned slot) {
+  switch (lane) {
+  case BT_LANE_COMPUTE: return slot < BT_LOD_GATE ? (bt_code)(BT_F + slot) : slot == BT_LOD_GATE ? BT_GATE : BT_NONE;
+  case BT_LANE_P2P: return slot < 4 ? (bt_code)(BT_SEND_F + slot) : BT_NONE;
+  case BT_LANE_COLLECTIVE: return slot < 5 ? (bt_code)(BT_ALL_REDUCE + slot) : BT_NONE;
+  default: return slot == 0 ? BT_HOST : BT_NONE;
+  }
+}
+
+/* --- the sweep: spans -> disjoint segments -------------------------------------------------------------------------- */
+
+typedef struct gap_finder {
+  int64_t open; /* where the current gap began */
+  int64_t best_start, best_end;
+  bool in_gap, any, closed; /* closed: a span came after the gap that was open */
+} gap_finder;
+
+/* Spans on the stack end strictly earlier from bottom to top: one that would end under its successor is never seen
+ * again, so it is dropped. The lower part of the stack is a list in the index's pool. */
+typedef struct sweep {
+  const bt_lod *lod;
+  const bt_track *track;
+  size_t next, limit; /* span to push next; one past the last that may be */
+  int64_t now;
+  uint32_t below;
+  unsigned depth;
+  struct {
+    int64_t end;
+    uint32_t span;
+  } stack[BT_LOD_LEAF + 1];
+  bt_lod_sum *sum;
+  bt_lod_segments *segments;
+  gap_finder *gaps;
+  bool out_of_memory;
+} sweep;
+
+static int64_t span_end(const bt_track *track, const bt_span *span) {
+  int64_t end;
+  return __builtin_add_overflow(span->start, bt_span_duration(track, span), &end) ? INT64_MAX : end;
+}
+
+static int64_t leaf_start(const bt_track *track, size_t leaf) {
+  return track->spans[leaf * BT_LOD_LEAF].start;
+}
+
+static void append_segment(sweep *s, uint32_t span, int64_t from, int64_t to) {
+  bt_lod_segments *out = s->segments;
+  if (out->count > 0 && out->items[out->count - 1].span == span && out->items[out->count - 1].end == from) {
+    out->items[out->count - 1].end = to;
+    return;
+  }
+  if (out->count == out->capacity) {
+    size_t capacity = out->capacity == 0 ? 256 : out->capacity * 2;
+    bt_lod_segment *items = realloc(out->items, capacity * sizeof *items);
+    if (items == NULL) {
+      s->out_of_memory = true;
+      return;
+    }
+    out->items = items;
+    out->capacity = capacity;
+  }
+  out->items[out->count++] = (bt_lod_segment){.start = from, .end = to, .span = span};
+}
+
+static void gap_open(gap_finder *gaps, int64_t from) {
+  if (gaps->in_gap) return;
+  gaps->in_gap = true;
+  gaps->open = from;
+}
+
+static void gap_close(gap_finder *gaps, int64_t at) {
+  gaps->closed = true;
+  if (!gaps->in_gap) return;
+  gaps->in_gap = false;
+  if (!gaps->any || (uint64_t)at - (uint64_t)gaps->open > (uint64_t)gaps->best_end - (uint64_t)gaps->best_start) {
+    gaps->best_start = gaps->open;
+    gaps->best_end = at;
+    gaps->any = true;
+  }
+}
+
+static void emit(sweep *s, uint32_t span, int64_t from, int64_t to) {
+  unsigned kind = s->track->spans[span].kind;
+  if (s->sum != NULL) s->sum->busy[bt_lod_slot(kind)] += (uint64_t)to - (uint64_t)from;
+  if (s->segments != NULL) append_segment(s, span, from, to);
+  if (s->gaps == NULL) return;
+  if (kind == BT_GATE)
+    gap_open(s->gaps, from);
+  else
+    gap_close(s->gaps, from);
+}
+
+/* What lies on the stack is seen until `time`; then no span may be seen before it any more. */
+static void advance(sweep *s, int64_t time) {
+  while (s->now < time) {
+    uint32_t span;
+    int64_t end;
+    if (s->depth > 0) {
+      span = s->stack[s->depth - 1].span;
+      end = s->stack[s->depth - 1].end;
+      if (end <= s->now) {
+        s->depth--;
+        continue;
+      }
+    } else if (s->below != 0) {
+      span = s->lod->pool[s->below - 1].span;
+      end = span_end(s->track, &s->track->spans[span]);
+      if (end <= s->now) {
+        s->below = s->lod->pool[s->below - 1].below;
+        continue;
+      }
+    } else {
+      if (s->gaps != NULL) gap_open(s->gaps, s->now);
+      s->now = time;
+      return;
+    }
+    int64_t until = end < time ? end : time;
+    emit(s, span, s->now, until);
+    s->now = until;
+  }
+}
+
+static void push(sweep *s) {
+  uint32_t index = (uint32_t)s->next++;
+  const bt_span *span = &s->track->spans[index];
+  int64_t end = span_end(s->track, span);
+  if (end <= s->now) return; /* no length */
+  while (s->depth > 0 && s->stack[s->depth - 1].end <= end)
+    s->depth--;
+  while (s->depth == 0 && s->below != 0) {
+    const bt_lod_carried *under = &s->lod->pool[s->below - 1];
+    if (span_end(s->track, &s->track->spans[under->span]) > end) break;
+    s->below = under->below;
+  }
+  s->stack[s->depth].span = index;
+  s->stack[s->depth++].end = end;
+}
+
+static void enter_leaf(sweep *s, size_t leaf) {
+  s->next = leaf * BT_LOD_LEAF;
+  s->below = s->lod->checkpoint == NULL ? 0 : s->lod->checkpoint[leaf].top;
+  s->depth = 0;
+}
+
+/* Sweeps up to `time`; spans that start at it are not on the stack yet. */
+static void sweep_to(sweep *s, int64_t time) {
+  while (s->next < s->limit && s->track->spans[s->next].start < time) {
+    advance(s, s->track->spans[s->next].start);
+    if (s->next % BT_LOD_LEAF == 0) enter_leaf(s, s->next / BT_LOD_LEAF);
+    push(s);
+  }
+  advance(s, time);
+}
+
+static size_t visible_spans(const bt_lod *lod, const bt_track *track) {
+  size_t limit = (lod->leaf_count + 1) * BT_LOD_LEAF;
+  return limit < track->count ? limit : track->count;
+}
+
+/* The leaf that holds `time`: the last that starts at or before it, or 0. */
+static size_t leaf_at(const bt_lod *lod, const bt_track *track, int64_t time) {
+  size_t low = 0, high = lod->leaf_count;
+  while (low < high) {
+    size_t middle = low + (high - low + 1) / 2;
+    if (leaf_start(track, middle) <= time)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+static void sweep_start(sweep *s, const bt_lod *lod, const bt_track *track, size_t leaf) {
+  s->lod = lod;
+  s->track = track;
+  s->limit = visible_spans(lod, track);
+  s->sum = NULL;
+  s->segments = NULL;
+  s->gaps = NULL;
+  s->out_of_memory = false;
+  enter_leaf(s, leaf);
+  s->now = track->count > 0 ? leaf_start(track, leaf) : INT64_MIN;
+}
+
+static void sweep_seek(sweep *s, const bt_lod *lod, const bt_track *track, int64_t time) {
+  sweep_start(s, lod, track, track->count > 0 ? leaf_at(lod, track, time) : 0);
+  if (s->now < time)
+    sweep_to(s, time);
+  else
+    s->now = time;
+}
+
+/* --- the forest ----------------------------------------------------------------------------------------------------- */
+
+static void node_add(bt_lod_node *into, const bt_lod_node *other) {
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+    into->busy[slot] += other->busy[slot];
+  if (other->gap > into->gap) {
+    into->gap = other->gap;
+    into->gap_leaf = other->gap_leaf;
+  }
+  into->flags |= other->flags;
+}
+
+static size_t node_index(size_t first, unsigned level) {
+  return 2 * first + ((size_t)1 << level) - 1;
+}
+
+/* Level of the largest node that begins at `first` and ends by `end`. */
+static unsigned node_level(size_t first, size_t end) {
+  unsigned fits = 63 - (unsigned)__builtin_clzll(end - first);
+  unsigned aligned = first == 0 ? 63 : (unsigned)__builtin_ctzll(first);
+  return fits < aligned ? fits : aligned;
+}
+
+static void sum_leaves(const bt_lod *lod, size_t from, size_t to, bt_lod_sum *sum) {
+  while (from < to) {
+    unsigned level = node_level(from, to);
+    const bt_lod_node *node = &lod->nodes[node_index(from, level)];
+    for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+      sum->busy[slot] += node->busy[slot];
+    from += (size_t)1 << level;
+  }
+}
+
+/* --- building ------------------------------------------------------------------------------------------------------- */
+
+static bt_status grow(bt_lod *lod, size_t leaves) {
+  if (leaves > lod->leaf_capacity) {
+    size_t capacity = lod->leaf_capacity + lod->leaf_capacity / 4 + 16;
+    if (capacity < leaves) capacity = leaves;
+    bt_lod_node *nodes = realloc(lod->nodes, 2 * capacity * sizeof *nodes);
+    if (nodes == NULL) return BT_ERR_NOMEM;
+    lod->nodes = nodes;
+    bt_lod_checkpoint *checkpoint = realloc(lod->checkpoint, (capacity + 1) * sizeof *checkpoint);
+    if (checkpoint == NULL) return BT_ERR_NOMEM;
+    if (lod->checkpoint == NULL) checkpoint[0] = (bt_lod_checkpoint){0, 0};
+    lod->checkpoint = checkpoint;
+    lod->leaf_capacity = capacity;
+  }
+  if (lod->pool_count + BT_LOD_LEAF > lod->pool_capacity) {
+    size_t capacity = lod->pool_capacity + lod->pool_capacity / 2 + BT_LOD_LEAF;
+    bt_lod_carried *pool = realloc(lod->pool, capacity * sizeof *pool);
+    if (pool == NULL) return BT_ERR_NOMEM;
+    lod->pool = pool;
+    lod->pool_capacity = capacity;
+  }
+  return BT_OK;
+}
+
+/* Finds the longest gap that begins in a leaf. It may reach beyond it (behind a gate at the edge), so the sweep goes on, at most
+ * one leaf further, until a span ends the gap. */
+static bool leaf_gap(const bt_lod *lod, const bt_track *track, size_t leaf, int64_t from, int64_t end,
+                     gap_finder *gaps) {
+  sweep s;
+  sweep_start(&s, lod, track, leaf);
+  if (s.now < from) sweep_to(&s, from);
+  s.gaps = gaps;
+  sweep_to(&s, end);
+  gaps->closed = false;
+  size_t last = s.next + BT_LOD_LEAF;
+  while (gaps->in_gap && !gaps->closed && s.next < s.limit && s.next < last) {
+    int64_t start = track->spans[s.next].start;
+    sweep_to(&s, start == INT64_MAX ? start : start + 1);
+    if (start == INT64_MAX) break;
+  }
+  gap_close(gaps, s.now);
+  return gaps->any;
+}
+
+/* Sums the leaf, and keeps what is still on the stack at its end for the next one. */
+static void build_leaf(bt_lod *lod, const bt_track *track) {
+  size_t leaf = lod->leaf_count;
+  bt_lod_node *node = &lod->nodes[node_index(leaf, 0)];
+  sweep s;
+  bt_lod_sum sum = {.starts = 0};
+  sweep_start(&s, lod, track, leaf);
+  s.limit = (leaf + 1) * BT_LOD_LEAF;
+  s.sum = &sum;
+  int64_t end = leaf_start(track, leaf + 1);
+  sweep_to(&s, end);
+  while (s.next < s.limit)
+    push(&s); /* those that start at the very end of the leaf */
+  memcpy(node->busy, sum.busy, sizeof node->busy);
+  node->flags = 0;
+  for (size_t i = leaf * BT_LOD_LEAF; i < s.limit; i++)
+    node->flags |= track->spans[i].flags;
+  uint32_t top = s.below;
+  for (unsigned i = 0; i < s.depth && s.stack[i].end > end; i++) {
+    lod->pool[lod->pool_count++] = (bt_lod_carried){.span = s.stack[i].span, .below = top};
+    top = (uint32_t)lod->pool_count;
+  }
+  lod->leaf_count++;
+  lod->checkpoint[lod->leaf_count] = (bt_lod_checkpoint){.top = top, .pool_count = (uint32_t)lod->pool_count};
+
+  gap_finder gaps = {.any = false};
+  node->gap = leaf_gap(lod, track, leaf, leaf_start(track, leaf), end, &gaps)
+                  ? (uint64_t)gaps.best_end - (uint64_t)gaps.best_start
+                  : 0;
+  node->gap_leaf = (uint32_t)leaf;
+  for (unsigned level = 1; lod->leaf_count % ((size_t)1 << level) == 0; level++) {
+    size_t first = lod->leaf_count - ((size_t)1 << level);
+    bt_lod_node *above = &lod->nodes[node_index(first, level)];
+    *above = lod->nodes[node_index(first, level - 1)];
+    node_add(above, &lod->nodes[node_index(first + ((size_t)1 << (level - 1)), level - 1)]);
+  }
+}
+
+bt_status bt_lod_update(bt_lod *lod, const bt_track *track, size_t budget, bool *done) {
+  *done = true;
+  if (lod->seen_count == track->count && lod->seen_settled == track->settled) return BT_OK;
+  lod->leaf_count = lod->settled_leaves;
+  lod->pool_count = lod->checkpoint == NULL ? 0 : lod->checkpoint[lod->leaf_count].pool_count;
+  bt_status status = BT_OK;
+  size_t built = 0;
+  /* A leaf's sums depend on the next span, its gap on the next leaf. */
+  size_t settled = track->settled / BT_LOD_LEAF;
+  settled = settled > 2 ? settled - 2 : 0;
+  while ((lod->leaf_count + 1) * BT_LOD_LEAF < track->count) {
+    /* The unsettled part is built whole or not at all: progress in it would be lost. */
+    if (budget != 0 && built >= budget && lod->leaf_count < settled) {
+      *done = false;
+      break;
+    }
+    status = grow(lod, lod->leaf_count + 1);
+    if (status != BT_OK) break;
+    build_leaf(lod, track);
+    built += BT_LOD_LEAF;
+  }
+  lod->settled_leaves = settled < lod->leaf_count ? settled : lod->leaf_count;
+  lod->seen_count = *done && status == BT_OK ? track->count : SIZE_MAX;
+  lod->seen_settled = track->settled;
+  return status;
+}
+
+void bt_lod_free(bt_lod *lod) {
+  free(lod->nodes);
+  free(lod->checkpoint);
+  free(lod->pool);
+  memset(lod, 0, sizeof *lod);
+}
+
+void bt_lod_reset(bt_lod *lod) {
+  lod->leaf_count = 0;
+  lod->settled_leaves = 0;
+  lod->pool_count = 0;
+  lod->seen_count = 0;
+}
+
+size_t bt_lod_bytes(const bt_lod *lod) {
+  return lod->leaf_capacity * (2 * sizeof *lod->nodes + sizeof *lod->checkpoint) +
+         lod->pool_capacity * sizeof *lod->pool;
+}
+
+/* --- queries -------------------------------------------------------------------------------------------------------- */
+
+/* From where the sweep stands to `to`, through the forest where whole leaves lie between. `before`: index of the first span
+ * that starts at or after `to`. */
+static void sum_to(sweep *s, int64_t to, size_t before, bt_lod_sum *sum) {
+  const bt_lod *lod = s->lod;
+  size_t first = (s->next + BT_LOD_LEAF - 1) / BT_LOD_LEAF;
+  size_t last = before == 0 ? 0 : (before - 1) / BT_LOD_LEAF;
+  if (last > lod->leaf_count) last = lod->leaf_count;
+  s->sum = sum;
+  if (first < last) {
+    sweep_to(s, leaf_start(s->track, first));
+    sum_leaves(lod, first, last, sum);
+    enter_leaf(s, last);
+    s->now = leaf_start(s->track, last);
+  }
+  sweep_to(s, to);
+}
+
+static size_t lower_bound_from(const bt_track *track, size_t low, size_t limit, int64_t time) {
+  size_t step = 1;
+  size_t high = low;
+  while (high < limit && track->spans[high].start < time) { /* gallop: the next column's edge is near */
+    low = high + 1;
+    high += step;
+    step *= 2;
+  }
+  if (high > limit) high = limit;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (track->spans[middle].start < time)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, bt_lod_sum *sum) {
+  memset(sum, 0, sizeof *sum);
+  if (track->count == 0 || from >= to) return;
+  sweep s;
+  sweep_seek(&s, lod, track, from);
+  size_t before = lower_bound_from(track, s.next, s.limit, to);
+  sum->starts = (uint32_t)(before - s.next);
+  sum_to(&s, to, before, sum);
+}
+
+bt_status bt_lod_columns(const bt_lod *lod, const bt_track *track, int64_t origin, int64_t width, size_t columns,
+                         bt_lod_sum *sums, bt_lod_segments *segments) {
+  memset(sums, 0, columns * sizeof *sums);
+  if (track->count == 0) return BT_OK;
+  sweep s;
+  sweep_seek(&s, lod, track, origin);
+  size_t next = s.next;
+  int64_t end = origin;
+  for (size_t column = 0; column < columns; column++) {
+    if (__builtin_add_overflow(end, width, &end)) break; /* beyond the end of time there is nothing */
+    size_t before = lower_bound_from(track, next, s.limit, end);
+    bt_lod_sum *sum = &sums[column];
+    sum->starts = (uint32_t)(before - next);
+    sum->segments = segments != NULL && sum->starts <= BT_LOD_SPARSE;
+    s.segments = sum->segments ? segments : NULL;
+    if (sum->segments) {
+      s.sum = sum;
+      sweep_to(&s, end);
+    } else {
+      sum_to(&s, end, before, sum);
+    }
+    next = before;
+  }
+  return s.out_of_memory ? BT_ERR_NOMEM : BT_OK;
+}
+
+uint64_t bt_lod_busy(const bt_lod_sum *sum, bt_lane lane) {
+  uint64_t busy = 0;
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) {
+    if (lane != BT_LANE_COMPUTE || slot != BT_LOD_GATE) busy += sum->busy[slot];
+  }
+  return busy;
+}
+
+bool bt_lod_longest_gap(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, int64_t *start,
+                        int64_t *end) {
+  if (from >= to) return false;
+  gap_finder gaps = {.any = false};
+  if (track->count == 0) {
+    *start = from;
+    *end = to;
+    return true;
+  }
+  size_t first = leaf_at(lod, track, from), last = leaf_at(lod, track, to);
+  /* The edge leaves are swept, and the last whole one too: its gap may reach beyond `to`. */
+  if (last - first <= 2) {
+    sweep s;
+    sweep_seek(&s, lod, track, from);
+    s.gaps = &gaps;
+    sweep_to(&s, to);
+    gap_close(&gaps, to);
+  } else {
+    leaf_gap(lod, track, first, from, leaf_start(track, first + 1), &gaps);
+    bt_lod_node best = {.gap = 0};
+    for (size_t leaf = first + 1; leaf < last - 1;) {
+      unsigned level = node_level(leaf, last - 1);
+      node_add(&best, &lod->nodes[node_index(leaf, level)]);
+      leaf += (size_t)1 << level;
+    }
+    if (best.gap > 0) {
+      leaf_gap(lod, track, best.gap_leaf, leaf_start(track, best.gap_leaf), leaf_start(track, best.gap_leaf + 1),
+               &gaps);
+    }
+    sweep s;
+    sweep_start(&s, lod, track, last - 1);
+    s.gaps = &gaps;
+    sweep_to(&s, to);
+    gap_close(&gaps, to);
+  }
+  *start = gaps.best_start < from ? from : gaps.best_start;
+  *end = gaps.best_end > to ? to : gaps.best_end;
+  return gaps.any && *start < *end;
+}
+
+bool bt_lod_at(const bt_lod *lod, const bt_track *track, int64_t time, size_t *span) {
+  if (track->count == 0 || time == INT64_MAX) return false;
+  sweep s;
+  bt_lod_segments one = {NULL, 0, 0};
+  sweep_seek(&s, lod, track, time);
+  s.segments = &one;
+  sweep_to(&s, time + 1);
+  bool found = one.count > 0;
+  if (found) *span = one.items[0].span;
+  free(one.items);
+  return found;
+}
+
+bool bt_lod_gap_at(const bt_lod *lod, const bt_track *track, int64_t time, int64_t *start, int64_t *end) {
+  *start = INT64_MIN;
+  *end = INT64_MAX;
+  if (track->count == 0) return true;
+  if (time == INT64_MAX) return false;
+  size_t leaf = leaf_at(lod, track, time);
+  gap_finder gaps = {.any = false};
+  for (size_t from = leaf;; from--) { /* back to a leaf with something other than gates before `time` */
+    gaps = (gap_finder){.any = false};
+    sweep s;
+    sweep_start(&s, lod, track, from);
+    if (s.now > time) s.now = time; /* before the first span */
+    s.gaps = &gaps;
+    sweep_to(&s, time);
+    bool before = gaps.closed || from == 0;
+    sweep_to(&s, time + 1);
+    if (!gaps.in_gap) return false;
+    if (!before) continue;
+    *start = gaps.closed ? gaps.open : INT64_MIN;
+    gaps.closed = gaps.any = false;
+    while (!gaps.closed && s.next < s.limit) {
+      int64_t next = track->spans[s.next].start;
+      if (next == INT64_MAX) break;
+      sweep_to(&s, next + 1);
+    }
+    /* A gate that reveals the span under it ends the gap without a start of its own. */
+    if (!gaps.closed) sweep_to(&s, INT64_MAX);
+    if (gaps.closed) *end = gaps.best_end;
+    return true;
+  }
+}
+
+/* --- all ranks ------------------------------------------------------------------------------------------------------ */
+
+void bt_lod_set_free(bt_lod_set *set) {
+  for (size_t i = 0; i < set->count; i++) {
+    for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++)
+      bt_lod_free(&set->ranks[i].lanes[lane]);
+  }
+  free(set->ranks);
+  memset(set, 0, sizeof *set);
+}
+
+/* Makes the set hold exactly the trace's ranks, in its order: ranks are only ever added. */
+static bt_status match_ranks(bt_lod_set *set, const bt_trace *trace) {
+  if (set->count == trace->rank_count) return BT_OK;
+  if (trace->rank_count > set->capacity) {
+    size_t capacity = trace->rank_count + trace->rank_count / 2;
+    bt_lod_rank *ranks = realloc(set->ranks, capacity * sizeof *ranks);
+    if (ranks == NULL) return BT_ERR_NOMEM;
+    set->ranks = ranks;
+    set->capacity = capacity;
+  }
+  size_t old = set->count;
+  for (size_t i = trace->rank_count; i-- > 0;) { /* from behind, so that the move is in place */
+    if (old > 0 && set->ranks[old - 1].rank == trace->ranks[i].rank) {
+      set->ranks[i] = set->ranks[--old];
+    } else {
+      memset(&set->ranks[i], 0, sizeof set->ranks[i]);
+      set->ranks[i].rank = trace->ranks[i].rank;
+    }
+  }
+  set->count = trace->rank_count;
+  return BT_OK;
+}
+
+bt_status bt_lod_set_update(bt_lod_set *set, const bt_trace *trace, size_t budget, bool *done) {
+  *done = true;
+  bt_status status = match_ranks(set, trace);
+  if (status != BT_OK) return status;
+  if (set->reordered != trace->reordered) {
+    for (size_t i = 0; i < set->count; i++) {
+      for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++)
+        bt_lod_reset(&set->ranks[i].lanes[lane]);
+    }
+    set->reordered = trace->reordered;
+  }
+  for (size_t i = 0; i < set->count; i++) {
+    for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++) {
+      bt_lod *lod = &set->ranks[i].lanes[lane];
+      size_t before = lod->leaf_count;
+      bool lane_done;
+      status = bt_lod_update(lod, &trace->ranks[i].tracks[lane], budget, &lane_done);
+      if (status != BT_OK) return status;
+      *done = *done && lane_done;
+      size_t built = lod->leaf_count > before ? (lod->leaf_count - before) * BT_LOD_LEAF : 0;
+      if (budget != 0) budget = built < budget ? budget - built : 1;
+    }
+  }
+  return BT_OK;
+}
+
+const bt_lod *bt_lod_of(const bt_lod_set *set, size_t rank_index, bt_lane lane) {
+  static const bt_lod empty;
+  return rank_index < set->count ? &set->ranks[rank_index].lanes[lane] : &empty;
+}
