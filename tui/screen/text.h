@@ -1,0 +1,25 @@
+/* Numbers as people read them, into caller's buffers. */
+#ifndef BT_SCREEN_TEXT_H
+#define BT_SCREEN_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "131 ns", "4.1 ms", "2.50 s", "3 m 20 s": three figures or so. Returns `out`. */
+char *bt_text_duration(char *out, size_t room, int64_t ns);
+/* A time on the axis, given the distance between ticks: "+50 ms" needs no decimals, "+1.25 ms" does. */
+char *bt_text_tick(char *out, size_t room, int64_t ns, int64_t tick);
+/* "1,284" */
+char *bt_text_count(char *out, size_t room, int64_t value);
+/* "64 MiB" */
+char *bt_text_bytes(char *out, size_t room, int64_t bytes);
+/* Appends with the format to what is in `out` already; cut when there is no room. */
+__attribute__((format(printf, 3, 4))) void bt_text_append(char *out, size_t room, const char *format, ...);
+
+/* a - b and a + b, held within int64. */
+int64_t bt_time_sub(int64_t a, int64_t b);
+int64_t bt_time_add(int64_t a, int64_t b);
+int64_t bt_time_mul(int64_t a, int64_t b);
+
+#endif

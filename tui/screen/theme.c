@@ -1,0 +1,121 @@
+#include "tui/screen/theme.h"
+
+typedef struct bt_shade {
+  int16_t dark, light; /* 256 colours, on a dark and on a light background */
+  int8_t sixteen, eight;
+} bt_shade;
+
+static const bt_shade shades[BT_COLOR_COUNT] = {
+    [BT_COLOR_DEFAULT] = {-1, -1, -1, -1},
+    [BT_COLOR_STRONG] = {255, 232, -1, -1},
+    [BT_COLOR_MUTED] = {245, 242, 8, -1},
+    [BT_COLOR_FAINT] = {239, 250, 8, -1},
+    [BT_COLOR_BAR] = {236, 253, 8, 4},
+    [BT_COLOR_BAR_TEXT] = {253, 235, 15, 7},
+    [BT_COLOR_BAR_MUTED] = {247, 241, 7, 7},
+    [BT_COLOR_SELECT] = {255, 234, 15, 7},
+    [BT_COLOR_LIGHT_TEXT] = {255, 255, 15, 7},
+    [BT_COLOR_DARK_TEXT] = {16, 16, 0, 0},
+    [BT_COLOR_F] = {32, 32, 4, 4},
+    [BT_COLOR_F_ALT] = {25, 25, 12, 4},
+    [BT_COLOR_B] = {36, 36, 2, 2},
+    [BT_COLOR_B_ALT] = {29, 29, 10, 2},
+    [BT_COLOR_W] = {214, 214, 3, 3},
+    [BT_COLOR_W_ALT] = {172, 172, 11, 3},
+    [BT_COLOR_FB] = {97, 97, 5, 5},
+    [BT_COLOR_RECOMPUTE] = {67, 67, 12, 4},
+    [BT_COLOR_OPTIMIZER] = {185, 185, 11, 3},
+    [BT_COLOR_OTHER] = {245, 247, 7, 7},
+    [BT_COLOR_P2P] = {74, 68, 14, 6},
+    [BT_COLOR_COLLECTIVE] = {175, 175, 13, 5},
+    [BT_COLOR_HOST] = {137, 137, 7, 7},
+    [BT_COLOR_BUBBLE] = {240, 249, 8, 7},
+    [BT_COLOR_GOOD] = {114, 28, 10, 2},
+    [BT_COLOR_ALERT] = {203, 160, 9, 1},
+};
+
+int bt_theme_number(const bt_theme *theme, bt_color color) {
+  const bt_shade *shade = &shades[color];
+  switch (theme->level) {
+  case BT_LEVEL_256: return theme->light ? shade->light : shade->dark;
+  case BT_LEVEL_16: return shade->sixteen;
+  case BT_LEVEL_8: return shade->eight;
+  default: return -1;
+  }
+}
+
+bt_color bt_theme_kind(unsigned kind, int chunk) {
+  bool odd = chunk > 0 && chunk % 2 == 1;
+  switch (kind) {
+  case BT_F: return odd ? BT_COLOR_F_ALT : BT_COLOR_F;
+  case BT_B:
+  case BT_BW: return odd ? BT_COLOR_B_ALT : BT_COLOR_B;
+  case BT_W: return odd ? BT_COLOR_W_ALT : BT_COLOR_W;
+  case BT_FB: return BT_COLOR_FB;
+  case BT_RECOMPUTE: return BT_COLOR_RECOMPUTE;
+  case BT_OPTIMIZER: return BT_COLOR_OPTIMIZER;
+  case BT_HOST: return BT_COLOR_HOST;
+  default:
+    if (bt_code_is_p2p(kind)) return BT_COLOR_P2P;
+    if (bt_code_is_collective(kind)) return BT_COLOR_COLLECTIVE;
+    return BT_COLOR_OTHER;
+  }
+}
+
+bt_color bt_theme_text_on(bt_color block) {
+  switch (block) {
+  case BT_COLOR_F:
+  case BT_COLOR_F_ALT:
+  case BT_COLOR_B_ALT:
+  case BT_COLOR_FB:
+  case BT_COLOR_RECOMPUTE:
+  case BT_COLOR_BUBBLE: return BT_COLOR_LIGHT_TEXT;
+  default: return BT_COLOR_DARK_TEXT;
+  }
+}
+
+char bt_theme_letter(unsigned kind) {
+  switch (kind) {
+  case BT_F: return 'F';
+  case BT_B: return 'B';
+  case BT_W: return 'W';
+  case BT_BW: return 'D';
+  case BT_FB: return 'X';
+  case BT_RECOMPUTE: return 'R';
+  case BT_OPTIMIZER: return 'O';
+  case BT_OTHER: return 'o';
+  case BT_SEND_F:
+  case BT_SEND_B: return '>';
+  case BT_RECV_F:
+  case BT_RECV_B: return '<';
+  case BT_ALL_REDUCE: return 'A';
+  case BT_REDUCE_SCATTER: return 'S';
+  case BT_ALL_GATHER: return 'G';
+  case BT_ALL_TO_ALL: return 'T';
+  case BT_BROADCAST: return 'C';
+  case BT_GATE: return '.';
+  case BT_HOST: return 'H';
+  default: return '?';
+  }
+}
+
+uint32_t bt_glyph_left(unsigned eighths) {
+  return eighths >= 8 ? 0x2588 : 0x2590u - eighths;
+}
+
+uint32_t bt_glyph_lower(unsigned eighths) {
+  return eighths >= 8 ? 0x2588 : 0x2580u + eighths;
+}
+
+uint32_t bt_theme_glyph(const bt_theme *theme, bt_glyph glyph) {
+  static const struct {
+    uint32_t utf8;
+    char ascii;
+  } glyphs[] = {
+      [BT_GLYPH_DOT] = {0xB7, '.'},      [BT_GLYPH_DOWN] = {0x25BE, 'v'},    [BT_GLYPH_UP] = {0x25B4, '^'},
+      [BT_GLYPH_BOTH] = {0x2195, 'x'},   [BT_GLYPH_POINTER] = {0x25B8, '>'}, [BT_GLYPH_CURSOR] = {0x25BE, 'v'},
+      [BT_GLYPH_RULE] = {0x2500, '-'},   [BT_GLYPH_STEP] = {0x2502, '|'},    [BT_GLYPH_LIVE] = {0x25CF, '*'},
+      [BT_GLYPH_PAUSED] = {0x2016, '='}, [BT_GLYPH_MIDDOT] = {0xB7, '-'},    [BT_GLYPH_MORE] = {0x2026, '~'},
+  };
+  return theme->utf8 ? glyphs[glyph].utf8 : (uint32_t)glyphs[glyph].ascii;
+}
