@@ -144,8 +144,8 @@ static int begin_data(struct transport *t, struct channel *channel) {
 }
 
 static void finish_data(struct transport *t, struct channel *channel) {
-  bubbletop_end(&channel->current->span);
   pthread_mutex_lock(&t->lock);
+  bubbletop_end(&channel->current->span); /* under the lock: no gate begins after its message has come */
   channel->current->arrived = true;
   t->counts.received++;
   pthread_cond_broadcast(&t->changed);
