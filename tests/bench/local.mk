@@ -5,8 +5,12 @@ bench_programs += tests/bench/bench_decode
 tests_bench_bench_decode_SOURCES = tests/bench/bench_decode.c
 tests_bench_bench_decode_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_sample_bytes
+tests_bench_bench_sample_bytes_SOURCES = tests/bench/bench_sample_bytes.c
+tests_bench_bench_sample_bytes_LDADD = libwire.la $(MSGPACK_LIBS)
+
 EXTRA_PROGRAMS += $(bench_programs)
 
-bench: $(bench_programs)
+bench: $(bench_programs) samples/pipeline_train
 	@for program in $(bench_programs); do ./$$program || exit 1; done
 .PHONY: bench
