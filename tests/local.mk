@@ -4,6 +4,7 @@ include tests/bench/local.mk
 include tests/samples/local.mk
 include tests/lint/local.mk
 include tests/wire/local.mk
+include tests/fuzz/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)
