@@ -7,7 +7,7 @@ complain() { printf '%s\n' "$@"; status=1; }
 # In a release archive and in a checkout alike; what autotools and builds leave is ignored by git.
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1 && [ -e .git ]; then
   files=$(git ls-files)
-  extra=$(echo "$files" | cut -d / -f 1 | sort -u | grep -vxE 'capture|tui|formats|samples|tests|configure\.ac|Makefile\.am|README\.md|LICENSE|CHANGELOG\.md|DEVELOPERS\.md|\..*')
+  extra=$(echo "$files" | cut -d / -f 1 | sort -u | grep -vxE 'capture|tui|formats|samples|tests|configure\.ac|Makefile\.am|README\.md|LICENSE|CHANGELOG\.md|\..*')
   [ -z "$extra" ] || complain 'does not belong on the top level:' "$extra"
   large=$(echo "$files" | xargs -d '\n' ls -l 2>/dev/null | awk '$5 > 1048576 { print $NF, $5 }')
   [ -z "$large" ] || complain 'larger than 1 MiB:' "$large"
