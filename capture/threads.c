@@ -7,7 +7,8 @@
 #include "capture/clock.h"
 #include "capture/process.h"
 
-__thread bt_producer *bt_thread_producer;
+__thread bt_producer *bt_thread_producer
+    __attribute__((tls_model("initial-exec"))); /* gcc does not take it from the header */
 
 static bubbletop_session *session_of(const bt_producer *producer) {
   return __atomic_load_n(&producer->session, __ATOMIC_RELAXED);

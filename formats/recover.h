@@ -13,12 +13,12 @@
 #include "formats/wire/status.h"
 
 typedef struct bt_recover_report {
-  size_t rings_found;     /* ring files of the run (or of any run) on this host */
-  size_t alive;           /* of which the owner lives */
-  size_t recovered;       /* written to a recovered file */
-  size_t clean;           /* held nothing and were removed */
+  size_t rings_found; /* ring files of the run (or of any run) on this host */
+  size_t alive; /* of which the owner lives */
+  size_t recovered; /* written to a recovered file */
+  size_t clean; /* held nothing and were removed */
   size_t failed;
-  uint64_t records;       /* records saved */
+  uint64_t records; /* records saved */
   char last_file[512];
 } bt_recover_report;
 

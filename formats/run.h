@@ -20,8 +20,8 @@
 typedef struct bt_run bt_run;
 
 typedef struct bt_run_options {
-  bool follow;         /* keep looking for growth and new files; otherwise one pass reads all and ends */
-  bool rings;          /* read live rings of writers on this host */
+  bool follow; /* keep looking for growth and new files; otherwise one pass reads all and ends */
+  bool rings; /* read live rings of writers on this host */
   int64_t stale_after; /* ns without growth after which a torn tail counts as damage; 0: 90 s */
   void (*lock)(void *context);
   void (*unlock)(void *context);
@@ -45,28 +45,28 @@ void bt_run_watch(bt_run *run, const int32_t *ranks, size_t count);
 bt_trace *bt_run_trace(bt_run *run);
 
 typedef enum bt_problem_kind {
-  BT_PROBLEM_DAMAGE,        /* bytes skipped in a file */
-  BT_PROBLEM_TORN_TAIL,     /* a file ends inside a block and does not grow */
-  BT_PROBLEM_NO_END,        /* a life that neither ended nor lives */
-  BT_PROBLEM_RING_UNREAD,   /* spans may lie in a ring on another host */
-  BT_PROBLEM_RING_DEAD,     /* a dead writer's ring lies here: `bubbletop recover` */
-  BT_PROBLEM_MISSING,       /* records lost between blocks */
-  BT_PROBLEM_DROPPED,       /* a ring was full */
-  BT_PROBLEM_TWO_WRITERS,   /* lives of one rank overlap in time */
-  BT_PROBLEM_MIXED_RUNS,    /* files of different run ids in one directory */
-  BT_PROBLEM_UNREADABLE,    /* a file that cannot be opened or is no stream */
-  BT_PROBLEM_VERSION,       /* a file of a newer format */
+  BT_PROBLEM_DAMAGE, /* bytes skipped in a file */
+  BT_PROBLEM_TORN_TAIL, /* a file ends inside a block and does not grow */
+  BT_PROBLEM_NO_END, /* a life that neither ended nor lives */
+  BT_PROBLEM_RING_UNREAD, /* spans may lie in a ring on another host */
+  BT_PROBLEM_RING_DEAD, /* a dead writer's ring lies here: `bubbletop recover` */
+  BT_PROBLEM_MISSING, /* records lost between blocks */
+  BT_PROBLEM_DROPPED, /* a ring was full */
+  BT_PROBLEM_TWO_WRITERS, /* lives of one rank overlap in time */
+  BT_PROBLEM_MIXED_RUNS, /* files of different run ids in one directory */
+  BT_PROBLEM_UNREADABLE, /* a file that cannot be opened or is no stream */
+  BT_PROBLEM_VERSION, /* a file of a newer format */
   BT_PROBLEM_MISSING_RANKS, /* fewer ranks than the world size says */
-  BT_PROBLEM_VANISHED       /* a file that was there is gone */
+  BT_PROBLEM_VANISHED /* a file that was there is gone */
 } bt_problem_kind;
 
 typedef struct bt_problem {
   bt_problem_kind kind;
-  int32_t rank;      /* -1: not of one rank */
-  uint64_t offset;   /* in the file */
-  uint64_t amount;   /* bytes or records, by kind */
-  char file[256];    /* base name; control characters replaced */
-  char text[256];    /* one line for a person */
+  int32_t rank; /* -1: not of one rank */
+  uint64_t offset; /* in the file */
+  uint64_t amount; /* bytes or records, by kind */
+  char file[256]; /* base name; control characters replaced */
+  char text[256]; /* one line for a person */
 } bt_problem;
 
 /* Machine name of a problem, as in `warnings[].code` ("damage", "torn_tail", "ring_unread", …). */

@@ -17,7 +17,7 @@ if [ -e $library ]; then
   readelf -d $library | grep -q 'FLAGS_1.*NODELETE' || complain "$library can be unloaded (-z nodelete)"
 fi
 
-objects() { find "$@" -name '*.o' ! -path '*/.libs/*'; }
+objects() { find "$@" -name '*.o' ! -path '*/.libs/*' 2>/dev/null; }
 
 # Library code never ends the process and never speaks.
 for object in $(objects capture formats tui/analysis tui/screen); do

@@ -10,20 +10,20 @@ enum {
   BT_EXIT_PARTIAL = 1, /* read, with damage or gaps */
   BT_EXIT_USAGE = 2,
   BT_EXIT_NOTHING = 3, /* nothing readable */
-  BT_EXIT_FAIL_IF = 4  /* a --fail-if condition holds */
+  BT_EXIT_FAIL_IF = 4 /* a --fail-if condition holds */
 };
 
 typedef struct bt_option { /* one flag of a command, for help, man page and completion */
-  const char *name;        /* "--json" */
-  const char *argument;    /* "FILE", NULL: a switch */
+  const char *name; /* "--json" */
+  const char *argument; /* "FILE", NULL: a switch */
   const char *summary;
 } bt_option;
 
 typedef struct bt_command {
   const char *name;
-  const char *usage;         /* arguments, as in "RUN [--json]" */
-  const char *summary;       /* one line */
-  const bt_option *options;  /* ends with a NULL name */
+  const char *usage; /* arguments, as in "RUN [--json]" */
+  const char *summary; /* one line */
+  const bt_option *options; /* ends with a NULL name */
   int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit status */
 } bt_command;
 
