@@ -230,7 +230,7 @@ static int run_step(struct stage *s, int64_t step, struct failure *why) {
     if (run_op(s, i, step, why) != 0) return -1;
   if (reduce_gradients(s, step, why) != 0) return -1;
   optimize(s, step);
-  bubbletop_counter(s->trace->session, "activation_bytes", (double)s->peak); /* the step's peak */
+  bubbletop_counter(s->trace->session, "activation_memory", (double)s->peak); /* the step's peak */
   return s->o->barrier ? all_reduce_world(s->mesh, s->trace, step, &s->loss, why) : 0;
 }
 
