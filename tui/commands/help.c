@@ -5,18 +5,38 @@
 
 #include "tui/commands/manual.h"
 
+static void print_overview(FILE *out) {
+  fputs("bubbletop: top for pipeline bubbles\n\n"
+        "usage: bubbletop RUN|FILE...             open the view; live while the run is being written\n"
+        "       bubbletop COMMAND [ARGUMENT...]\n"
+        "       bubbletop --version\n\n"
+        "commands:\n",
+        out);
+  for (const bt_command *each = bt_commands; each->name != NULL; each++) {
+    fprintf(out, "  %-9s %s\n", each->name, each->summary);
+  }
+  fputs("\n`bubbletop help COMMAND` lists its options.\n", out);
+}
+
+static int option_width(const bt_option *option) {
+  return (int)(strlen(option->name) + 1 + (option->argument != NULL ? strlen(option->argument) : 0));
+}
+
 void bt_help_print(FILE *out, const bt_command *command) {
   if (command == NULL) {
-    fputs("bubbletop: top for pipeline bubbles\n\nusage: bubbletop RUN|FILE...      open the view\n", out);
-    for (const bt_command *each = bt_commands; each->name != NULL; each++) {
-      fprintf(out, "       bubbletop %-9s %-12s %s\n", each->name, each->usage, each->summary);
-    }
+    print_overview(out);
     return;
   }
   fprintf(out, "bubbletop %s: %s\n\nusage: bubbletop %s %s\n", command->name, command->summary, command->name,
           command->usage);
+  int widest = 0;
   for (const bt_option *option = command->options; option->name != NULL; option++) {
-    fprintf(out, "  %-12s %-12s %s\n", option->name, option->argument != NULL ? option->argument : "", option->summary);
+    if (option_width(option) > widest) widest = option_width(option);
+  }
+  if (widest > 0) fputs("\noptions:\n", out);
+  for (const bt_option *option = command->options; option->name != NULL; option++) {
+    fprintf(out, "  %s %-*s  %s\n", option->name, widest - (int)strlen(option->name) - 1,
+            option->argument != NULL ? option->argument : "", option->summary);
   }
 }
 

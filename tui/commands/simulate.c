@@ -45,7 +45,7 @@ enum option {
 };
 
 const bt_option bt_simulate_options[] = {
-    [SCHEDULE] = {"--schedule", "NAME", "gpipe, 1f1b, interleaved, zb-h1, …; a wrong name lists them"},
+    [SCHEDULE] = {"--schedule", "NAME", "gpipe, 1f1b, interleaved, zb-h1 ...; a wrong name lists them"},
     [STAGES] = {"--stages", "P", "pipeline stages"},
     [MICROBATCHES] = {"--microbatches", "M", "microbatches a step"},
     [CHUNKS] = {"--chunks", "V", "model chunks a stage"},
