@@ -13,7 +13,7 @@ libbubbletop_la_SOURCES = \
 	capture/span.c capture/mark.c capture/clock.h \
 	capture/writer.c capture/writer.h capture/stream.c capture/stream.h \
 	capture/definitions.c capture/definitions.h capture/config.c capture/config.h \
-	capture/identity.c capture/identity.h capture/ring_file.c capture/ring_file.h
+	capture/identity.c capture/identity.h capture/signals.c capture/signals.h capture/ring_file.c capture/ring_file.h
 libbubbletop_la_LIBADD = libwire.la
 libbubbletop_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/capture/bubbletop.map

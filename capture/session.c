@@ -9,6 +9,7 @@
 #include "capture/clock.h"
 #include "capture/identity.h"
 #include "capture/process.h"
+#include "capture/signals.h"
 #include "capture/threads.h"
 #include "capture/writer.h"
 
@@ -51,8 +52,8 @@ void bt_session_free(bubbletop_session *session) {
   for (uint32_t i = 0; i < session->producer_count; i++) {
     bt_producer *producer = session->producers[i];
     bt_ring_unmap(producer->ring, session->rings.capacity);
-    __atomic_store_n(&producer->token, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&producer->session, NULL, __ATOMIC_RELAXED);
+    __atomic_store_n(&producer->token, BT_TOKEN_GONE, __ATOMIC_RELAXED);
+    __atomic_store_n(&producer->session, BT_SESSION_GONE, __ATOMIC_RELAXED);
     if (!producer->owned) free(producer);
   }
   bt_process_unlock();
@@ -113,7 +114,10 @@ static bubbletop_status open_session(const bubbletop_config *config, bubbletop_s
     return BUBBLETOP_ERR_NOMEM;
   }
   session->config = settings;
+  bt_signal_guard guard;
+  bt_signals_hold(&guard);
   status = open_files(session, error);
+  bt_signals_release(&guard);
   if (status != BUBBLETOP_OK) {
     bt_session_free(session);
     return status;

@@ -29,8 +29,8 @@ enum { BT_CACHE_LINE = 64 };
 /* A ring with what its thread needs to fill it. Owned by the session and, while a thread lives, by that thread as well:
  * the last one to let go frees it. A ring outlives its thread and is then given to the next new thread. */
 typedef struct bt_producer {
-  _Alignas(BT_CACHE_LINE) bubbletop_session *session; /* atomic; NULL once the session is gone */
-  uint64_t token; /* atomic; session serial << 16 | ring id, never reused; 0 once the session is gone */
+  _Alignas(BT_CACHE_LINE) bubbletop_session *session; /* atomic; BT_SESSION_GONE once it is closed */
+  uint64_t token; /* atomic; session serial << 16 | ring id, never reused; BT_TOKEN_GONE once it is closed */
   bt_ring_head *ring;
   uint64_t capacity; /* of the ring, in slots; private, for what lies in shared memory may be scribbled over */
   uint32_t free_open; /* bit set: entry of the ring's open table that is free */
@@ -47,6 +47,11 @@ typedef struct bt_producer {
   int64_t open_seen[BT_OPEN_SLOTS]; /* start of the open span reported last */
   int64_t open_reported[BT_OPEN_SLOTS];
 } bt_producer;
+
+/* Not NULL: that is what a program passes when nothing is recorded. */
+#define BT_SESSION_GONE ((bubbletop_session *)BT_CACHE_LINE)
+/* Nor the 0 of a span that has not begun. */
+#define BT_TOKEN_GONE (UINT64_MAX << 16)
 
 typedef enum bt_session_state {
   BT_SESSION_OPEN,

@@ -6,6 +6,7 @@
 
 #include "capture/clock.h"
 #include "capture/process.h"
+#include "capture/signals.h"
 
 __thread bt_producer *bt_thread_producer
     __attribute__((tls_model("initial-exec"))); /* gcc does not take it from the header */
@@ -32,7 +33,7 @@ static void prune(void) {
   bt_producer **at = &bt_thread_producer;
   while (*at != NULL) {
     bt_producer *producer = *at;
-    if (session_of(producer) != NULL) {
+    if (session_of(producer) != BT_SESSION_GONE) {
       at = &producer->next;
     } else {
       *at = producer->next;
@@ -103,9 +104,12 @@ bt_producer *bt_threads_attach(bubbletop_session *session) {
   if (producer != NULL || __atomic_load_n(&session->deaf, __ATOMIC_RELAXED)) return producer;
   if (!__atomic_load_n(&session->ringless, __ATOMIC_RELAXED)) {
     int kept = errno;
+    bt_signal_guard guard;
+    bt_signals_hold(&guard);
     bt_process_lock();
     producer = attach(session);
     bt_process_unlock();
+    bt_signals_release(&guard);
     errno = kept;
   }
   if (producer == NULL) count_refused(session);
