@@ -36,28 +36,28 @@ const char *bt_lane_name(bt_lane lane);
 typedef struct bt_span {
   int64_t start;
   uint32_t duration32; /* UINT32_MAX: see more */
-  uint32_t more;       /* 1 + index into bt_track.more, 0: no details */
-  int32_t microbatch;  /* -1 none */
-  uint8_t kind;        /* bt_code < BT_CODE_SPAN_LIMIT */
-  uint8_t flags;       /* BT_FLAG_* */
-  int8_t chunk;        /* -1 none */
-  int8_t stream;       /* the program's lane number, -1 usual */
+  uint32_t more; /* 1 + index into bt_track.more, 0: no details */
+  int32_t microbatch; /* -1 none */
+  uint8_t kind; /* bt_code < BT_CODE_SPAN_LIMIT */
+  uint8_t flags; /* BT_FLAG_* */
+  int8_t chunk; /* -1 none */
+  int8_t stream; /* the program's lane number, -1 usual */
 } bt_span;
 
 /* Details that most compute spans do not have. */
 typedef struct bt_span_more {
   int64_t duration;
-  int64_t bytes;    /* -1 unknown */
+  int64_t bytes; /* -1 unknown */
   int64_t sequence; /* -1 unknown */
-  int64_t tokens;   /* -1 unknown */
-  int32_t peer;     /* global rank, -1 */
-  uint32_t group;   /* index into bt_rank.groups + 1, 0 none */
+  int64_t tokens; /* -1 unknown */
+  int32_t peer; /* global rank, -1 */
+  uint32_t group; /* index into bt_rank.groups + 1, 0 none */
   int32_t microbatch_b;
   int16_t chunk_b;
-  uint8_t on_code;  /* gates */
+  uint8_t on_code; /* gates */
   uint8_t reserved;
-  int32_t count;    /* gates */
-  uint32_t name;    /* 1 + index into bt_trace.names for imported names, 0 none */
+  int32_t count; /* gates */
+  uint32_t name; /* 1 + index into bt_trace.names for imported names, 0 none */
 } bt_span_more;
 
 typedef struct bt_track {
@@ -73,12 +73,12 @@ typedef struct bt_track {
 } bt_track;
 
 enum { /* limits of the model, so that no input makes it grow without bound; more is refused with BT_ERR_LIMIT */
-  BT_MAX_RANK = (1 << 20) - 1,
-  BT_MAX_LIVES = 4096, /* of a rank */
-  BT_MAX_GROUPS = 1024, /* of a rank */
-  BT_MAX_OPEN = 1024,  /* of a rank */
-  BT_MAX_NAMES = 1 << 16,
-  BT_MAX_HOSTS = 1 << 16
+       BT_MAX_RANK = (1 << 20) - 1,
+       BT_MAX_LIVES = 4096, /* of a rank */
+       BT_MAX_GROUPS = 1024, /* of a rank */
+       BT_MAX_OPEN = 1024, /* of a rank */
+       BT_MAX_NAMES = 1 << 16,
+       BT_MAX_HOSTS = 1 << 16
 };
 
 typedef struct bt_step {
@@ -103,13 +103,13 @@ typedef struct bt_mark { /* an instant or a counter sample */
 } bt_mark;
 
 typedef struct bt_open_span { /* begun, not ended, as last reported */
-  bt_event event;             /* start, duration so far, kind in on_code; no borrowed pointers */
+  bt_event event; /* start, duration so far, kind in on_code; no borrowed pointers */
   uint32_t life, ring;
 } bt_open_span;
 
 typedef struct bt_loss { /* records known to be lost: a full ring, a damaged or missing part */
-  int64_t from, to;      /* ns, INT64_MIN / INT64_MAX: not known */
-  uint64_t records;      /* 0: not known */
+  int64_t from, to; /* ns, INT64_MIN / INT64_MAX: not known */
+  uint64_t records; /* 0: not known */
   uint32_t life, ring;
 } bt_loss;
 
@@ -122,22 +122,22 @@ typedef struct bt_life { /* one process life of a rank */
   int64_t pid;
   uint8_t marker[BT_MARKER_BYTES];
   int64_t first, last; /* ns of its records; first > last: none yet */
-  bool ended;          /* an end record was read */
+  bool ended; /* an end record was read */
   bool recoverable, recovered;
-  uint32_t host;       /* index into bt_trace.hosts */
+  uint32_t host; /* index into bt_trace.hosts */
 } bt_life;
 
 typedef struct bt_rank {
   int32_t rank;
   bt_layout layout;
-  uint32_t host;      /* index into bt_trace.hosts: its clock domain (of the newest life) */
-  int64_t offset_ns;  /* add to raw times; set by tui/analysis */
+  uint32_t host; /* index into bt_trace.hosts: its clock domain (of the newest life) */
+  int64_t offset_ns; /* add to raw times; set by tui/analysis */
   bt_track tracks[BT_LANE_COUNT];
-  bt_step *steps;     /* sorted by begin; a missing begin counts as the end */
+  bt_step *steps; /* sorted by begin; a missing begin counts as the end */
   size_t step_count, step_capacity;
   bt_group_info *groups;
   size_t group_count, group_capacity;
-  bt_mark *marks;     /* sorted by time */
+  bt_mark *marks; /* sorted by time */
   size_t mark_count, mark_capacity;
   bt_open_span *open; /* sorted by start */
   size_t open_count, open_capacity;
@@ -145,11 +145,11 @@ typedef struct bt_rank {
   size_t loss_count, loss_capacity;
   bt_clock_pair *clocks;
   size_t clock_count, clock_capacity;
-  bt_life *lives;     /* sorted by number */
+  bt_life *lives; /* sorted by number */
   size_t life_count, life_capacity;
   int64_t first, last; /* extent of its spans and marks; first > last: nothing yet */
-  int64_t heartbeat;   /* time of the newest heartbeat or record, INT64_MIN none */
-  uint64_t dropped;    /* records refused by full rings, in all */
+  int64_t heartbeat; /* time of the newest heartbeat or record, INT64_MIN none */
+  uint64_t dropped; /* records refused by full rings, in all */
   /* private: where the unsorted parts begin, what was found last */
   size_t step_sorted, mark_sorted, last_group, last_life;
 } bt_rank;
@@ -171,7 +171,7 @@ typedef struct bt_trace {
   char run_id[64];
   uint64_t span_count;
   uint64_t generation; /* counts up with every change */
-  uint64_t reordered;  /* counts up when a settled part had to move */
+  uint64_t reordered; /* counts up when a settled part had to move */
   /* private: hash table of names, 1 + index, 0 free; a power of two */
   uint32_t *name_table;
   size_t name_table_size;
@@ -191,6 +191,9 @@ bt_life *bt_trace_life(bt_rank *rank, uint32_t life);
 /* Takes what a stream header says: life, clock domain, clock pair, world size, run id, and the layout keys that it knows
  * unless a newer life was seen. BT_OK, BT_ERR_NOMEM or BT_ERR_LIMIT. */
 bt_status bt_trace_header(bt_trace *trace, bt_rank *rank, const bt_header *header);
+
+/* Forgets the open spans of a ring: a newer look at it tells which ones there are. */
+void bt_trace_forget_open(bt_rank *rank, uint32_t life, uint32_t ring);
 
 /* Notes a loss that the reader found (the program's own are BT_DROPPED records). */
 bt_status bt_trace_loss(bt_trace *trace, bt_rank *rank, const bt_loss *loss);

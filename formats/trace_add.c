@@ -162,6 +162,14 @@ static bt_status add_open(bt_rank *rank, uint32_t life, const bt_event *event) {
   return BT_OK;
 }
 
+void bt_trace_forget_open(bt_rank *rank, uint32_t life, uint32_t ring) {
+  size_t kept = 0;
+  for (size_t i = 0; i < rank->open_count; i++) {
+    if (rank->open[i].life != life || rank->open[i].ring != ring) rank->open[kept++] = rank->open[i];
+  }
+  rank->open_count = kept;
+}
+
 static bt_status add_clock(bt_rank *rank, const bt_event *event) {
   if (!bt_array_reserve(&rank->clocks, &rank->clock_capacity, rank->clock_count + 1, sizeof(bt_clock_pair))) {
     return BT_ERR_NOMEM;
