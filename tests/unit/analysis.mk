@@ -8,3 +8,7 @@ unit_programs += tests/unit/test_accounting
 tests_unit_test_accounting_SOURCES = tests/unit/test_accounting.c tests/unit/account_trace.h
 tests_unit_test_accounting_CFLAGS = $(unit_cflags)
 tests_unit_test_accounting_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+unit_programs += tests/unit/test_schedule
+tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c
+tests_unit_test_schedule_CFLAGS = $(unit_cflags)
+tests_unit_test_schedule_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)

@@ -49,6 +49,10 @@ static const char *refuse_chimera(const bt_schedule_params *params) {
 
 enum { MANY = BT_MAX_CHUNKS };
 
+/* What W still needs of an activation after B: 32 h of 34 h + 5 a s a token (Zero Bubble, table 2) for models of 6 to 28
+ * billion parameters. */
+static const double usual_w_memory = 0.44;
+
 const bt_schedule_family bt_schedule_families[] = {
     {"gpipe", "all forwards, then all backwards", BT_PLACE_LOOP, 1, 1, 1, false, false, NULL, bt_schedule_gpipe},
     {"1f1b", "one forward, one backward (PipeDream-Flush)", BT_PLACE_LOOP, 1, 1, 1, false, false, NULL,
@@ -65,12 +69,22 @@ const bt_schedule_family bt_schedule_families[] = {
      false, refuse_pytorch_zb, bt_schedule_pytorch_zb},
     {"zb-v", "zero bubble over two chunks in a V, handcrafted (as PyTorch)", BT_PLACE_V, 2, 2, 2, true, false, NULL,
      bt_schedule_zb_v},
+    {"v-half", "two chunks in a V, half the activations of 1F1B", BT_PLACE_V, 2, 2, 2, true, false, NULL,
+     bt_schedule_v_half},
+    {"v-min", "two chunks in a V, a third of the activations of 1F1B", BT_PLACE_V, 2, 2, 2, true, false, NULL,
+     bt_schedule_v_min},
+    {"zeropp", "blockwise (ZeroPP-style: the paper's idea, not its tables)", BT_PLACE_LOOP, 1, MANY, 2, true, false,
+     NULL, bt_schedule_zeropp},
     {"dualpipe", "two directions, forward and backward overlapped (DeepSeek)", BT_PLACE_BOTH, 2, 2, 2, true, false,
      refuse_dualpipe, bt_schedule_dualpipe},
     {"dualpipev", "DualPipe folded into a V", BT_PLACE_V, 2, 2, 2, true, false, refuse_dualpipev,
      bt_schedule_dualpipev},
     {"chimera", "two 1F1B pipelines of opposite direction, units directly concatenated", BT_PLACE_BOTH, 2, 2, 2, false,
      false, refuse_chimera, bt_schedule_chimera},
+    {"zb-auto", "zero bubble by the authors' heuristic, for durations and memory (ZB-1p, ZB-2p)", BT_PLACE_LOOP, 1, 1,
+     1, true, true, NULL, bt_schedule_zb_auto},
+    {"zb-v-auto", "ZB-V by the authors' heuristic, for durations and memory", BT_PLACE_V, 2, 2, 2, true, true, NULL,
+     bt_schedule_zb_v_auto},
     {NULL, NULL, BT_PLACE_LOOP, 0, 0, 0, false, false, NULL, NULL},
 };
 
@@ -134,6 +148,9 @@ static bt_status check(const bt_schedule_family *family, const bt_schedule_param
   if (params->forward < 0 || params->backward < 0 || params->weight < 0 || params->comm < 0) {
     return bt_fail(error, BT_ERR_ARG, "durations must not be negative");
   }
+  if (!(params->memory > 0) || !(params->w_memory > 0 && params->w_memory <= 1)) {
+    return bt_fail(error, BT_ERR_ARG, "memory must be over 0, and W's share of it over 0 and at most 1");
+  }
   if (params->chunks < family->least_chunks || params->chunks > family->most_chunks) {
     if (family->least_chunks == family->most_chunks) {
       return bt_fail(error, BT_ERR_ARG, "%s has %d chunk%s a stage, not %d", family->name, family->most_chunks,
@@ -174,6 +191,8 @@ bt_status bt_schedule_make(const bt_schedule_family *family, const bt_schedule_p
   *out = NULL;
   bt_schedule_params used = *params;
   if (used.chunks == 0) used.chunks = family->usual_chunks;
+  if (used.memory == 0) used.memory = used.stages;
+  if (used.w_memory == 0) used.w_memory = usual_w_memory;
   if (used.forward + used.backward + used.weight + used.comm == 0) used.forward = used.backward = used.weight = 1;
   bt_status status = check(family, &used, error);
   if (status != BT_OK) return status;
