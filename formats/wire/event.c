@@ -39,10 +39,6 @@ static const char *const code_names[] = {
 
 enum { CODE_NAMES = sizeof code_names / sizeof code_names[0] };
 
-bool bt_code_is_known(unsigned code) {
-  return code < CODE_NAMES && code_names[code] != NULL;
-}
-
 const char *bt_code_name(unsigned code) {
   return bt_code_is_known(code) ? code_names[code] : "?";
 }

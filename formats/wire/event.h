@@ -154,7 +154,13 @@ static inline int64_t bt_event_end(const bt_event *event) {
 }
 
 /* False for codes that a newer writer may have added. */
-bool bt_code_is_known(unsigned code);
+static inline bool bt_code_is_known(unsigned code) {
+  const uint64_t spans = UINT64_C(0x01fe) | UINT64_C(0xf) << BT_SEND_F | UINT64_C(0x1f) << BT_ALL_REDUCE |
+                         UINT64_C(1) << BT_GATE | UINT64_C(1) << BT_HOST;
+  const uint64_t marks = UINT64_C(0x3f) | UINT64_C(0x3f) << (BT_CLOCK - BT_CODE_SPAN_LIMIT);
+  if (code < BT_CODE_SPAN_LIMIT) return (spans >> code & 1) != 0;
+  return code < 2 * BT_CODE_SPAN_LIMIT && (marks >> (code - BT_CODE_SPAN_LIMIT) & 1) != 0;
+}
 
 /* True when `runs` tell ranks (none negative, none beyond int32) of a group with `members` members; they may tell fewer
  * than all. */
