@@ -12,3 +12,7 @@ unit_programs += tests/unit/test_schedule
 tests_unit_test_schedule_SOURCES = tests/unit/test_schedule.c
 tests_unit_test_schedule_CFLAGS = $(unit_cflags)
 tests_unit_test_schedule_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
+unit_programs += tests/unit/test_recognise
+tests_unit_test_recognise_SOURCES = tests/unit/test_recognise.c
+tests_unit_test_recognise_CFLAGS = $(unit_cflags)
+tests_unit_test_recognise_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
