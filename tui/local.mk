@@ -5,7 +5,7 @@ include tui/commands/local.mk
 
 bin_PROGRAMS += bubbletop
 bubbletop_SOURCES = tui/main.c
-bubbletop_LDADD = libcommands.la libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS)
+bubbletop_LDADD = libcommands.la libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
 
 # The command table is in the program, so it prints the manual's list of commands and the completion.
 man_MANS += tui/man/bubbletop.1

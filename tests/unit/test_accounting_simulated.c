@@ -1,0 +1,130 @@
+/* The accounting on simulated runs of every schedule: what must hold whatever the order of ops. */
+#include "tests/unit/account_trace.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tui/analysis/simulate.h"
+
+typedef struct setup {
+  const char *schedule;
+  int stages, microbatches, steps;
+  int64_t f, b, w, c;
+  double jitter;
+  int dp, tp, zero;
+  bool sync;
+  int64_t optimizer;
+} setup;
+
+static bt_simulation_params params_of(const setup *s) {
+  bt_simulation_params params;
+  bt_simulation_params_init(&params);
+  params.family = bt_schedule_find(s->schedule);
+  assert_non_null(params.family);
+  params.schedule.stages = s->stages;
+  params.schedule.microbatches = s->microbatches;
+  params.schedule.forward = s->f;
+  params.schedule.backward = s->b;
+  params.schedule.weight = s->w;
+  params.schedule.comm = s->c;
+  params.steps = s->steps;
+  params.jitter = s->jitter;
+  params.comm_jitter = s->jitter;
+  params.dp = s->dp > 0 ? s->dp : 1;
+  params.tp = s->tp > 0 ? s->tp : 1;
+  params.zero = s->zero;
+  params.sync = s->sync;
+  params.optimizer = s->optimizer;
+  params.collective = s->dp > 1 || s->tp > 1 ? s->f / 5 : params.collective;
+  params.seed = 7;
+  return params;
+}
+
+/* All ranks on one clock; `shift` is added to it. */
+static bt_trace *simulate(const setup *s, int64_t shift) {
+  bt_simulation_params params = params_of(s);
+  bt_simulation *simulation = NULL;
+  bt_error error = {BT_OK, ""};
+  if (bt_simulation_new(&params, &simulation, &error) != BT_OK) fail_msg("%s: %s", s->schedule, error.text);
+  bt_trace *trace = new_trace(bt_simulation_ranks(simulation));
+  for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
+    bt_simulation_layout(simulation, r, &bt_trace_rank(trace, r)->layout);
+    size_t count;
+    const bt_event *groups = bt_simulation_groups(simulation, r, &count);
+    for (size_t i = 0; i < count; i++)
+      add_event(trace, r, &groups[i]);
+  }
+  while (bt_simulation_step(simulation)) {
+    for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
+      size_t count;
+      const bt_event *events = bt_simulation_events(simulation, r, &count);
+      assert_non_null(events);
+      for (size_t i = 0; i < count; i++) {
+        bt_event moved = events[i];
+        moved.start += shift;
+        add_event(trace, r, &moved);
+      }
+    }
+  }
+  bt_simulation_free(simulation);
+  return trace;
+}
+
+static int64_t total(const bt_accounting *a, bt_class class) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < a->stage_count; i++)
+    sum += a->stages[i].ns[class];
+  return sum;
+}
+
+static const setup setups[] = {
+    {"1f1b", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 2, 1, 0, false, 5000},
+    {"1f1b", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 2, 1, 1, true, 5000},
+    {"1f1b", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 2, 1, 2, true, 5000},
+    {"interleaved", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 2, 1, 3, true, 5000},
+    {"zb-h1", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 1, 2, 0, true, 5000},
+    {"dualpipe", 4, 8, 3, 10000, 12000, 8000, 300, 0.2, 2, 2, 1, true, 5000},
+};
+
+/* Nothing is left unexplained, nothing waits for the host, every message is matched, compute is what was put in. */
+static void check_sound(const setup *s) {
+  bt_trace *trace = simulate(s, 0);
+  bt_accounting *a = account(trace);
+  assert_int_equal(a->step_count, 3);
+  assert_int_equal(a->steps_rated, 3);
+  if (total(a, BT_CLASS_UNATTRIBUTED) != 0) fail_msg("%s: unattributed", s->schedule);
+  if (total(a, BT_CLASS_HOST_GAP) != 0) fail_msg("%s: %ld of host gap", s->schedule, (long)total(a, BT_CLASS_HOST_GAP));
+  assert_int_equal(total(a, BT_CLASS_LATE_RECEIVER), 0);
+  assert_int_equal(a->warning_count, 0);
+  int64_t compute = 0;
+  for (int c = 0; c < BT_CLASS_OTHER; c++)
+    compute += total(a, (bt_class)c);
+  bool twice = params_of(s).family->placement == BT_PLACE_BOTH; /* each microbatch passes half of the chunks */
+  int64_t ops = (int64_t)3 * a->ranks * s->microbatches * (twice ? 1 : a->chunks);
+  if (s->jitter == 0) assert_int_equal(compute, ops * (s->f + s->b + s->w));
+  for (size_t k = 0; k < a->stage_count; k++) {
+    assert_true(a->stages[k].p2p_wait_ns >= 0);
+    assert_true(a->stages[k].busy_ns <= a->stages[k].window_ns);
+  }
+  bt_accounting_free(a);
+  bt_trace_free(trace);
+}
+
+static void every_schedule(void **state) {
+  (void)state;
+  for (const bt_schedule_family *family = bt_schedule_families; family->name != NULL; family++) {
+    for (int variant = 0; variant < 4; variant++) {
+      setup s = {family->name, 4, 8, 3, 10000, 12000, 8000, 300, 0, 1, 1, 0, variant % 2 == 1, variant < 2 ? 0 : 5000};
+      check_sound(&s);
+    }
+  }
+  for (size_t i = 0; i < sizeof setups / sizeof *setups; i++)
+    check_sound(&setups[i]);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_schedule),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+/* Inside `bubbletop report`: one account of a run, and its three forms. */
+#ifndef BT_COMMANDS_REPORT_H
+#define BT_COMMANDS_REPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "formats/run.h"
+#include "tui/analysis/accounting.h"
+#include "tui/commands/json.h"
+
+/* What is reported; everything is borrowed. */
+typedef struct bt_report {
+  const bt_accounting *accounting;
+  const bt_trace *trace;
+  const bt_problem *problems; /* of reading */
+  size_t problem_count;
+} bt_report;
+
+/* The object that --json prints and --fail-if looks into. NULL: no memory. The caller frees it. */
+bt_json *bt_report_document(const bt_report *report);
+
+/* One screen at 80 columns. */
+typedef struct bt_report_look {
+  bool color, utf8;
+  int width;
+} bt_report_look;
+void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *out);
+
+/* One line a stage, with a head line. */
+void bt_report_csv(const bt_report *report, FILE *out);
+
+/* What the words of a report mean. */
+void bt_report_glossary(FILE *out, int width);
+
+/* A --fail-if condition: "rate_window>0.25", "stages[].bubble_rate >= 30%", "links[0].wait_ns>2ms". */
+typedef struct bt_condition {
+  char path[128];
+  char comparison[3]; /* ">", ">=", "<", "<=", "==", "!=" */
+  double bound;
+} bt_condition;
+
+bool bt_condition_parse(const char *text, bt_condition *condition);
+
+typedef enum bt_verdict { BT_VERDICT_FALSE, BT_VERDICT_TRUE, BT_VERDICT_UNKNOWN, BT_VERDICT_NO_KEY } bt_verdict;
+/* UNKNOWN: a number is withheld and none of the others decides. Short names are looked for in "bubble" and "clock" too. */
+bt_verdict bt_condition_judge(const bt_condition *condition, const bt_json *document);
+
+#endif

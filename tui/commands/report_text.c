@@ -1,0 +1,466 @@
+/* The report for a person: the verdict in a sentence first, then who spent the time on what. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/commands/report.h"
+
+enum { MOST_ROWS = 24, MOST_LINKS = 12, LEFT_COLUMNS = 25, COLUMN_WIDTH = 6, BAR_WIDTH = 10 };
+
+/* Columns of the table: classes that a person reads together. */
+typedef enum group {
+  G_F,
+  G_B,
+  G_W,
+  G_BW,
+  G_FB,
+  G_RECOMPUTE,
+  G_OTHER,
+  G_OPTIMIZER,
+  G_P2P,
+  G_COLLECTIVE,
+  G_FILL,
+  G_DRAIN,
+  G_WAIT,
+  G_SYNC,
+  G_HOST,
+  G_BETWEEN,
+  G_UNKNOWN,
+  GROUP_COUNT
+} group;
+
+static const struct {
+  const char *head, *words;
+  char letter;
+  int color; /* of a terminal, 16 colours; 0 none */
+} groups[GROUP_COUNT] = {
+    [G_F] = {"F", "forward", 'F', 34},
+    [G_B] = {"B", "backward", 'B', 36},
+    [G_W] = {"W", "weight gradients", 'W', 33},
+    [G_BW] = {"BW", "backward", 'B', 36},
+    [G_FB] = {"FB", "forward and backward", 'X', 34},
+    [G_RECOMPUTE] = {"recom", "recomputation", 'R', 35},
+    [G_OTHER] = {"other", "other compute", 'o', 37},
+    [G_OPTIMIZER] = {"optim", "optimizer", 'O', 37},
+    [G_P2P] = {"p2p", "p2p", 'p', 35},
+    [G_COLLECTIVE] = {"coll", "collectives", 'c', 35},
+    [G_FILL] = {"fill", "fill", '.', 0},
+    [G_DRAIN] = {"drain", "drain", '.', 0},
+    [G_WAIT] = {"wait", "waiting in between", '.', 0},
+    [G_SYNC] = {"sync", "barrier", '.', 0},
+    [G_HOST] = {"host", "host", 'h', 31},
+    [G_BETWEEN] = {"betw.", "between steps", ' ', 0},
+    [G_UNKNOWN] = {"?", "unattributed", '?', 0},
+};
+
+static const uint8_t group_of[BT_CLASS_COUNT] = {
+    [BT_CLASS_F] = G_F,
+    [BT_CLASS_B] = G_B,
+    [BT_CLASS_W] = G_W,
+    [BT_CLASS_BW] = G_BW,
+    [BT_CLASS_FB] = G_FB,
+    [BT_CLASS_RECOMPUTE] = G_RECOMPUTE,
+    [BT_CLASS_OTHER] = G_OTHER,
+    [BT_CLASS_OPTIMIZER] = G_OPTIMIZER,
+    [BT_CLASS_EXPOSED_P2P] = G_P2P,
+    [BT_CLASS_LATE_RECEIVER] = G_P2P,
+    [BT_CLASS_COLLECTIVE_WAIT] = G_COLLECTIVE,
+    [BT_CLASS_EXPOSED_COLLECTIVE] = G_COLLECTIVE,
+    [BT_CLASS_FILL] = G_FILL,
+    [BT_CLASS_DRAIN] = G_DRAIN,
+    [BT_CLASS_STEADY_WAIT] = G_WAIT,
+    [BT_CLASS_TAIL_SYNC] = G_SYNC,
+    [BT_CLASS_HOST_GAP] = G_HOST,
+    [BT_CLASS_BETWEEN_STEPS] = G_BETWEEN,
+    [BT_CLASS_UNATTRIBUTED] = G_UNKNOWN,
+};
+
+typedef struct page {
+  const bt_report *report;
+  const bt_accounting *a;
+  const bt_report_look *look;
+  FILE *out;
+  int64_t total[GROUP_COUNT]; /* over all stages */
+  int64_t all;
+} page;
+
+static void color(const page *p, int code) {
+  if (p->look->color) fprintf(p->out, code == 0 ? "\033[0m" : "\033[%dm", code);
+}
+
+static const char *time_text(char *text, size_t room, double ns) {
+  static const struct {
+    double limit, unit;
+    const char *name;
+  } units[] = {{1e3, 1, "ns"}, {1e6, 1e3, "us"}, {1e9, 1e6, "ms"}, {3.6e12, 1e9, "s"}, {INFINITY, 3.6e12, "h"}};
+  size_t i = 0;
+  while (fabs(ns) >= units[i].limit * 0.99995)
+    i++;
+  double value = ns / units[i].unit;
+  (void)snprintf(text, room, "%.*f %s", i == 0 ? 0 : value < 10 ? 2 : 1, value, units[i].name);
+  return text;
+}
+
+static const char *bytes_text(char *text, size_t room, double bytes) {
+  static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t i = 0;
+  while (bytes >= 1024 && i + 1 < sizeof names / sizeof *names) {
+    bytes /= 1024;
+    i++;
+  }
+  (void)snprintf(text, room, "%.*f %s", i == 0 ? 0 : 1, bytes, names[i]);
+  return text;
+}
+
+/* --- the verdict ----------------------------------------------------------------------------------------------------- */
+
+static void sum_groups(page *p) {
+  for (size_t i = 0; i < p->a->stage_count; i++) {
+    for (int c = 0; c < BT_CLASS_COUNT; c++)
+      p->total[group_of[c]] += p->a->stages[i].ns[c];
+    p->all += p->a->stages[i].interval_ns;
+  }
+}
+
+/* What the bubble consists of, largest first, in points of all time. */
+static void print_parts(const page *p) {
+  static const uint8_t idle[] = {G_FILL, G_DRAIN, G_WAIT, G_P2P, G_COLLECTIVE, G_HOST, G_SYNC, G_UNKNOWN};
+  bool told[GROUP_COUNT] = {false};
+  const char *before = ": ";
+  for (int n = 0; n < 4; n++) {
+    int best = -1;
+    for (size_t i = 0; i < sizeof idle; i++) {
+      if (!told[idle[i]] && (best < 0 || p->total[idle[i]] > p->total[best])) best = idle[i];
+    }
+    double points = 100 * (double)p->total[best] / (double)p->all;
+    if (points < 0.05) break;
+    fprintf(p->out, "%s%s %.1f", before, groups[best].words, points);
+    told[best] = true;
+    before = ", ";
+  }
+}
+
+static void print_verdict(const page *p) {
+  const bt_accounting *a = p->a;
+  color(p, 1);
+  if (isnan(a->rate_window)) {
+    fputs("bubble not known (see the warnings)", p->out);
+  } else {
+    fprintf(p->out, "bubble %.1f %% of stage time", 100 * a->rate_window);
+  }
+  color(p, 0);
+  if (!isnan(a->rate_window)) print_parts(p);
+  fputc('\n', p->out);
+  if (isnan(a->ideal_rate_window) || isnan(a->rate_window)) return;
+  double excess = 100 * (a->rate_window - a->ideal_rate_window);
+  fprintf(p->out, "the order of ops has %.1f %% by itself; %.1f points are excess\n", 100 * a->ideal_rate_window,
+          excess);
+}
+
+static void print_facts(const page *p) {
+  const bt_accounting *a = p->a;
+  char text[32];
+  fprintf(p->out, "%zu stage%s", a->stage_count, a->stage_count == 1 ? "" : "s");
+  if (a->chunks > 1) fprintf(p->out, " x %d chunks", a->chunks);
+  if (a->microbatches > 0) fprintf(p->out, ", %d microbatch%s", a->microbatches, a->microbatches == 1 ? "" : "es");
+  fprintf(p->out, ", %d rank%s", a->ranks, a->ranks == 1 ? "" : "s");
+  if (a->replicas > 1) fprintf(p->out, " in %d replicas", a->replicas);
+  if (a->step_count > 1) {
+    fprintf(p->out, ", steps %" PRId64 "-%" PRId64, a->steps[0].step, a->steps[a->step_count - 1].step);
+  } else {
+    fprintf(p->out, ", step %" PRId64, a->steps[0].step);
+  }
+  fprintf(p->out, ": %s\n", time_text(text, sizeof text, (double)a->interval_ns));
+  if (!isnan(a->rate_span)) {
+    fprintf(p->out, "as Zero Bubble counts %.1f %%, as Megatron counts %.1f %%\n", 100 * a->rate_span,
+            100 * a->over_ideal);
+  }
+}
+
+/* --- the stages ------------------------------------------------------------------------------------------------------ */
+
+static void print_bar(const page *p, double rate) {
+  static const char *const eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  int cells = (int)lround(rate * BAR_WIDTH * 8);
+  if (cells < 0 || isnan(rate)) cells = 0;
+  if (cells > BAR_WIDTH * 8) cells = BAR_WIDTH * 8;
+  if (!p->look->utf8) cells = (cells + 4) / 8 * 8;
+  int used = cells / 8;
+  for (int i = 0; i < used; i++)
+    fputs(p->look->utf8 ? "█" : "#", p->out);
+  if (cells % 8 > 0) {
+    fputs(eighths[cells % 8], p->out);
+    used++;
+  }
+  fprintf(p->out, "%*s", BAR_WIDTH - used, "");
+}
+
+/* Columns that have something to show; when there are more than fit, the smallest are summed under "rest". */
+static int choose_columns(const page *p, bool *shown, bool *rest) {
+  int fit = (p->look->width - LEFT_COLUMNS) / COLUMN_WIDTH;
+  int count = 0;
+  *rest = false;
+  for (int g = 0; g < GROUP_COUNT; g++) {
+    shown[g] = p->total[g] * 2000 > p->all;
+    if (p->total[g] > 0 && !shown[g]) *rest = true;
+    count += shown[g];
+  }
+  while (count > 0 && count + *rest > fit) {
+    int least = -1;
+    for (int g = 0; g < GROUP_COUNT; g++) {
+      if (shown[g] && (least < 0 || p->total[g] < p->total[least])) least = g;
+    }
+    shown[least] = false;
+    *rest = true;
+    count--;
+  }
+  return count;
+}
+
+static void print_row(const page *p, const bt_account_stage *stage, const bool *shown, bool rest) {
+  int64_t sums[GROUP_COUNT] = {0};
+  for (int c = 0; c < BT_CLASS_COUNT; c++)
+    sums[group_of[c]] += stage->ns[c];
+  fprintf(p->out, "%5d  ", stage->stage);
+  if (isnan(stage->bubble_rate)) {
+    fputs("  --   ", p->out);
+  } else {
+    fprintf(p->out, "%5.1f %% ", 100 * stage->bubble_rate);
+  }
+  fputc(' ', p->out);
+  print_bar(p, stage->bubble_rate);
+  double left = 0;
+  for (int g = 0; g < GROUP_COUNT; g++) {
+    double share = 100 * (double)sums[g] / (double)stage->interval_ns;
+    if (!shown[g]) left += share;
+    if (!shown[g]) continue;
+    color(p, groups[g].color);
+    fprintf(p->out, "%*.1f", COLUMN_WIDTH, share);
+    color(p, 0);
+  }
+  if (rest) fprintf(p->out, "%*.1f", COLUMN_WIDTH, left);
+  fputc('\n', p->out);
+}
+
+static int compare_rate(const void *a, const void *b) {
+  double x = *(const double *)a;
+  double y = *(const double *)b;
+  return (x < y) - (x > y);
+}
+
+/* The bubble from which on a stage has a row. */
+static double least_shown(const page *p) {
+  size_t count = p->a->stage_count;
+  if (count <= MOST_ROWS) return -INFINITY;
+  double *rates = malloc(count * sizeof *rates);
+  if (rates == NULL) return -INFINITY;
+  for (size_t i = 0; i < count; i++)
+    rates[i] = isnan(p->a->stages[i].bubble_rate) ? -1 : p->a->stages[i].bubble_rate;
+  qsort(rates, count, sizeof *rates, compare_rate);
+  double least = rates[MOST_ROWS - 1];
+  free(rates);
+  return least;
+}
+
+static void print_stages(const page *p) {
+  bool shown[GROUP_COUNT];
+  bool rest;
+  (void)choose_columns(p, shown, &rest);
+  fputc('\n', p->out);
+  color(p, 1);
+  fprintf(p->out, "stage  bubble  %-*s", BAR_WIDTH, "");
+  for (int g = 0; g < GROUP_COUNT; g++) {
+    if (shown[g]) fprintf(p->out, "%*s", COLUMN_WIDTH, groups[g].head);
+  }
+  if (rest) fprintf(p->out, "%*s", COLUMN_WIDTH, "rest");
+  color(p, 0);
+  fprintf(p->out, "\n");
+  double least = least_shown(p);
+  size_t rows = 0;
+  for (size_t i = 0; i < p->a->stage_count && rows < MOST_ROWS; i++) {
+    const bt_account_stage *stage = &p->a->stages[i];
+    if ((isnan(stage->bubble_rate) ? -1 : stage->bubble_rate) < least) continue;
+    print_row(p, stage, shown, rest);
+    rows++;
+  }
+  if (rows < p->a->stage_count) {
+    fprintf(p->out, "the %zu stages with the largest bubble of %zu; --csv has all\n", rows, p->a->stage_count);
+  }
+  fputs("in % of all time of the stage's ranks\n", p->out);
+}
+
+/* Where all the time went, as one bar of letters. */
+static void print_stack(const page *p) {
+  int width = p->look->width - 2;
+  int64_t sum = 0;
+  int printed = 0;
+  fputs("\n ", p->out);
+  for (int g = 0; g < GROUP_COUNT; g++) {
+    sum += p->total[g];
+    int until = (int)((double)sum / (double)p->all * width + 0.5);
+    if (until > printed) color(p, groups[g].color);
+    for (; printed < until; printed++)
+      fputc(groups[g].letter, p->out);
+    color(p, 0);
+  }
+  fputs("\n", p->out);
+}
+
+/* --- links and steps ------------------------------------------------------------------------------------------------- */
+
+static int compare_link_wait(const void *a, const void *b) {
+  const bt_account_link *x = *(const bt_account_link *const *)a;
+  const bt_account_link *y = *(const bt_account_link *const *)b;
+  if (x->transfer_ns != y->transfer_ns) return x->transfer_ns < y->transfer_ns ? 1 : -1;
+  return x < y ? -1 : x > y;
+}
+
+static void print_link(const page *p, const bt_account_link *link) {
+  char bytes[32] = "--";
+  char wait[32] = "--";
+  char transfer[32] = "--";
+  char speed[48] = "--";
+  double n = (double)link->messages;
+  if (link->bytes != BT_UNKNOWN) (void)bytes_text(bytes, sizeof bytes, (double)link->bytes / n);
+  if (link->wait_ns != BT_UNKNOWN) (void)time_text(wait, sizeof wait, (double)link->wait_ns / n);
+  if (link->transfer_ns != BT_UNKNOWN) (void)time_text(transfer, sizeof transfer, (double)link->transfer_ns / n);
+  if (link->bytes != BT_UNKNOWN && link->transfer_ns > 0) {
+    char rate[32];
+    (void)bytes_text(rate, sizeof rate, (double)link->bytes / ((double)link->transfer_ns * 1e-9));
+    (void)snprintf(speed, sizeof speed, "%s/s", rate);
+  }
+  fprintf(p->out, "%5d > %-4d %9" PRId64 " %12s %12s %12s %14s\n", link->from, link->to, link->messages, bytes, wait,
+          transfer, speed);
+}
+
+static void print_links(const page *p) {
+  size_t count = p->a->link_count;
+  if (count == 0) return;
+  const bt_account_link **sorted = malloc(count * sizeof *sorted);
+  if (sorted == NULL) return;
+  for (size_t i = 0; i < count; i++)
+    sorted[i] = &p->a->links[i];
+  if (count > MOST_LINKS) qsort(sorted, count, sizeof *sorted, compare_link_wait);
+  fputc('\n', p->out);
+  color(p, 1);
+  fprintf(p->out, "%-12s %9s %12s %12s %12s %14s", "   link", "messages", "size", "wait", "transfer", "speed");
+  color(p, 0);
+  fputc('\n', p->out);
+  for (size_t i = 0; i < count && i < MOST_LINKS; i++)
+    print_link(p, sorted[i]);
+  if (count > MOST_LINKS) {
+    fprintf(p->out, "the %d links with the most transfer of %zu; --json has all\n", MOST_LINKS, count);
+  }
+  free(sorted);
+}
+
+static void print_steps(const page *p) {
+  static const char *const levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  size_t count = p->a->step_count;
+  if (count < 2) return;
+  size_t cells = (size_t)p->look->width - 20;
+  if (cells > count) cells = count;
+  double low = INFINITY;
+  double high = -INFINITY;
+  for (size_t i = 0; i < count; i++) {
+    double rate = p->a->steps[i].rate_window;
+    if (rate < low) low = rate;
+    if (rate > high) high = rate;
+  }
+  if (!isfinite(low) || !isfinite(high)) return;
+  fputs("\nsteps ", p->out);
+  for (size_t cell = 0; cell < cells; cell++) {
+    double worst = -INFINITY;
+    for (size_t i = cell * count / cells; i < (cell + 1) * count / cells; i++) {
+      if (p->a->steps[i].rate_window > worst) worst = p->a->steps[i].rate_window;
+    }
+    int level = high > low && isfinite(worst) ? (int)((worst - low) / (high - low) * 7.999) : 0;
+    if (p->look->utf8) {
+      fputs(isfinite(worst) ? levels[level] : " ", p->out);
+    } else {
+      fputc(isfinite(worst) ? '0' + level : ' ', p->out);
+    }
+  }
+  fprintf(p->out, " %.1f-%.1f %%\n", 100 * low, 100 * high);
+}
+
+/* --- warnings -------------------------------------------------------------------------------------------------------- */
+
+/* Words of `text`, wrapped behind an indent; control characters cannot come out. */
+static void print_wrapped(FILE *out, const char *text, int indent, int width) {
+  int column = indent;
+  while (*text != '\0') {
+    int length = (int)strcspn(text, " ");
+    if (column > indent && column + 1 + length > width) {
+      fprintf(out, "\n%*s", indent, "");
+      column = indent;
+    } else if (column > indent) {
+      fputc(' ', out);
+      column++;
+    }
+    for (int i = 0; i < length; i++)
+      fputc((unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i], out);
+    column += length;
+    text += length;
+    while (*text == ' ')
+      text++;
+  }
+  fputc('\n', out);
+}
+
+static void print_warnings(const page *p) {
+  if (p->a->warning_count + p->report->problem_count == 0) return;
+  fputc('\n', p->out);
+  for (size_t i = 0; i < p->report->problem_count; i++) {
+    fputs("! ", p->out);
+    print_wrapped(p->out, p->report->problems[i].text, 2, p->look->width);
+  }
+  for (size_t i = 0; i < p->a->warning_count; i++) {
+    fputs("! ", p->out);
+    print_wrapped(p->out, p->a->warnings[i].text, 2, p->look->width);
+  }
+}
+
+void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *out) {
+  page p = {.report = report, .a = report->accounting, .look = look, .out = out};
+  sum_groups(&p);
+  print_verdict(&p);
+  print_facts(&p);
+  print_stages(&p);
+  print_stack(&p);
+  print_links(&p);
+  print_steps(&p);
+  print_warnings(&p);
+}
+
+void bt_report_glossary(FILE *out, int width) {
+  static const struct {
+    const char *word, *meaning;
+  } words[] = {
+      {"stage", "a position of the pipeline axis; its figures are sums over its ranks"},
+      {"step", "a training iteration; warm-up steps and steps that are not whole are left out of the averages"},
+      {"window",
+       "of a step: first start to last end of the pipeline ops of a replica's ranks; windows that overlap count once"},
+      {"interval",
+       "from the first reported window's start to the end of the last reported step; every nanosecond of it, "
+       "on every rank, belongs to exactly one class"},
+      {"rate_window", "1 - compute / time of all ranks, over the windows: the headline"},
+      {"rate_span",
+       "1 - largest compute / largest span of a rank (first start to last end), over the steps: comparable "
+       "with Zero Bubble where stages are balanced; it falls when one stage is slow"},
+      {"over_ideal", "bubble over compute, rate / (1 - rate): Megatron's"},
+      {"transfer", "of a message: as long as the fastest message of that link and size had both sides there"},
+      {"inner_idle", "blocked inside an op; outside the sum"},
+      {"hidden_in_bubble", "collectives while the rank waited for its neighbours anyway; outside the sum"},
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    fprintf(out, "%-18s ", words[i].word);
+    print_wrapped(out, words[i].meaning, 19, width);
+  }
+  fputs("\nThe classes, which add up:\n", out);
+  for (int c = 0; c < BT_CLASS_COUNT; c++) {
+    fprintf(out, "%-18s ", bt_class_title((bt_class)c));
+    print_wrapped(out, bt_class_meaning((bt_class)c), 19, width);
+  }
+}
