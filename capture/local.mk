@@ -11,7 +11,7 @@ libbubbletop_la_SOURCES = \
 	capture/session.c capture/session.h capture/process.c capture/process.h \
 	capture/threads.c capture/threads.h capture/producer.c capture/producer.h \
 	capture/span.c capture/mark.c capture/clock.h \
-	capture/writer.c capture/writer.h capture/stream.c capture/stream.h \
+	capture/writer.c capture/writer.h capture/sink.c capture/sink.h \
 	capture/definitions.c capture/definitions.h capture/config.c capture/config.h \
 	capture/identity.c capture/identity.h capture/signals.c capture/signals.h capture/ring_file.c capture/ring_file.h
 libbubbletop_la_LIBADD = libwire.la

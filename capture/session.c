@@ -67,25 +67,25 @@ void bt_session_free(bubbletop_session *session) {
 
 /* The stream's first segment and the ring file name each other. */
 static bubbletop_status open_files(bubbletop_session *session, bt_error *error) {
-  bt_stream *stream = bt_writer_stream(session->writer);
+  bt_sink *sink = bt_writer_sink(session->writer);
   bt_header header;
   bt_identity(&header, &session->config);
-  bubbletop_status status = bt_stream_open(stream, &session->config, &header, session->directory, error);
+  bubbletop_status status = bt_sink_open(sink, &session->config, &header, session->directory, error);
   if (status != BUBBLETOP_OK) return status;
-  bt_ring_store_open(&session->rings, &session->config, &stream->header);
-  snprintf(stream->header.ring_path, sizeof stream->header.ring_path, "%s", session->rings.path);
-  stream->header.ring_inode = session->rings.inode;
-  stream->header.recoverable = session->rings.fd >= 0;
-  bt_status written = bt_stream_put_header(stream, error);
+  bt_ring_store_open(&session->rings, &session->config, &sink->header);
+  snprintf(sink->header.ring_path, sizeof sink->header.ring_path, "%s", session->rings.path);
+  sink->header.ring_inode = session->rings.inode;
+  sink->header.recoverable = session->rings.fd >= 0;
+  bt_status written = bt_sink_put_header(sink, error);
   if (written == BT_OK) {
-    bt_ring_store_publish(&session->rings, &stream->header, session->directory, stream->out, stream->filled);
-    written = bt_stream_send(stream);
+    bt_ring_store_publish(&session->rings, &sink->header, session->directory, sink->out, sink->filled);
+    written = bt_sink_send(sink);
     if (written != BT_OK)
-      bt_fail(error, BT_ERR_IO, "cannot write to %s: %s", session->directory, strerror(stream->last_errno));
+      bt_fail(error, BT_ERR_IO, "cannot write to %s: %s", session->directory, strerror(sink->last_errno));
   }
   if (written == BT_OK) return BUBBLETOP_OK;
   bt_ring_store_close(&session->rings, true);
-  bt_stream_undo(stream);
+  bt_sink_undo(sink);
   return BUBBLETOP_ERR_IO;
 }
 
@@ -172,8 +172,8 @@ static int64_t deadline_in(uint32_t limit_ms) {
 
 bubbletop_status bubbletop_flush(bubbletop_session *session, uint32_t limit_ms) {
   if (session == NULL || __atomic_load_n(&session->deaf, __ATOMIC_RELAXED)) return BUBBLETOP_OK;
-  const bt_stream *stream = bt_writer_stream(session->writer);
-  uint64_t errors = __atomic_load_n(&stream->write_errors, __ATOMIC_RELAXED);
+  const bt_sink *sink = bt_writer_sink(session->writer);
+  uint64_t errors = __atomic_load_n(&sink->write_errors, __ATOMIC_RELAXED);
   struct timespec until = bt_timespec(deadline_in(limit_ms));
   bubbletop_status status = BUBBLETOP_OK;
   pthread_mutex_lock(&session->lock);
@@ -184,7 +184,7 @@ bubbletop_status bubbletop_flush(bubbletop_session *session, uint32_t limit_ms) 
       continue;
     if (session->flush_done < wanted)
       status =
-          __atomic_load_n(&stream->write_errors, __ATOMIC_RELAXED) != errors ? BUBBLETOP_ERR_IO : BUBBLETOP_ERR_LIMIT;
+          __atomic_load_n(&sink->write_errors, __ATOMIC_RELAXED) != errors ? BUBBLETOP_ERR_IO : BUBBLETOP_ERR_LIMIT;
   }
   pthread_mutex_unlock(&session->lock);
   return status;
@@ -220,7 +220,7 @@ bool bt_session_finish(bubbletop_session *session, uint32_t limit_ms, bool exiti
 bubbletop_status bubbletop_close(bubbletop_session *session, uint32_t limit_ms) {
   if (session == NULL) return BUBBLETOP_OK;
   /* A forked child gives up its parent's session: its locks may be in any state there, so it is left alone. */
-  if (bt_writer_stream(session->writer)->header.pid != getpid()) return BUBBLETOP_OK;
+  if (bt_writer_sink(session->writer)->header.pid != getpid()) return BUBBLETOP_OK;
   bool closed = bt_session_finish(session, limit_ms, false);
   if (session->exiting) return BUBBLETOP_OK;
   if (!closed) return BUBBLETOP_ERR_LIMIT;
@@ -234,7 +234,7 @@ bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats
   if (stats == NULL || stats->size < sizeof stats->size) return BUBBLETOP_ERR_ARG;
   bubbletop_stats all = {.size = stats->size};
   if (session != NULL) {
-    const bt_stream *stream = bt_writer_stream(session->writer);
+    const bt_sink *sink = bt_writer_sink(session->writer);
     uint32_t count = __atomic_load_n(&session->producer_count, __ATOMIC_ACQUIRE);
     all.recoverable = session->rings.inode != 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -248,12 +248,12 @@ bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats
     all.double_ends = __atomic_load_n(&session->double_ends, __ATOMIC_RELAXED);
     all.unbegun_ends = __atomic_load_n(&session->unbegun_ends, __ATOMIC_RELAXED);
     all.misuse = __atomic_load_n(&session->misuse, __ATOMIC_RELAXED);
-    all.bytes_written = __atomic_load_n(&stream->bytes_written, __ATOMIC_RELAXED);
-    all.write_errors = __atomic_load_n(&stream->write_errors, __ATOMIC_RELAXED);
-    all.last_errno = __atomic_load_n(&stream->last_errno, __ATOMIC_RELAXED);
+    all.bytes_written = __atomic_load_n(&sink->bytes_written, __ATOMIC_RELAXED);
+    all.write_errors = __atomic_load_n(&sink->write_errors, __ATOMIC_RELAXED);
+    all.last_errno = __atomic_load_n(&sink->last_errno, __ATOMIC_RELAXED);
     char name[64];
-    bt_stream_name(name, sizeof name, session->config.rank, stream->header.life,
-                   __atomic_load_n(&stream->segment, __ATOMIC_RELAXED));
+    bt_sink_name(name, sizeof name, session->config.rank, sink->header.life,
+                 __atomic_load_n(&sink->segment, __ATOMIC_RELAXED));
     if (snprintf(all.path, sizeof all.path, "%s/%s", session->directory, name) >= (int)sizeof all.path)
       all.path[0] = '\0';
   }

@@ -31,30 +31,30 @@ struct bt_writer {
   uint64_t written; /* atomic */
   bt_encoder encoder;
   bt_ring_reader reader;
-  bt_stream stream;
+  bt_sink sink;
 };
 
 bt_writer *bt_writer_new(bubbletop_session *session) {
   bt_writer *writer = calloc(1, sizeof *writer);
   if (writer == NULL) return NULL;
   writer->session = session;
-  writer->stream.fd = writer->stream.directory = -1;
+  writer->sink.fd = writer->sink.directory = -1;
   writer->segment_begun = true;
   return writer;
 }
 
 void bt_writer_free(bt_writer *writer) {
   if (writer == NULL) return;
-  bt_stream_close(&writer->stream);
+  bt_sink_close(&writer->sink);
   free(writer);
 }
 
 void bt_writer_forget(bt_writer *writer) {
-  bt_stream_close(&writer->stream);
+  bt_sink_close(&writer->sink);
 }
 
-bt_stream *bt_writer_stream(bt_writer *writer) {
-  return &writer->stream;
+bt_sink *bt_writer_sink(bt_writer *writer) {
+  return &writer->sink;
 }
 
 uint64_t bt_writer_written(const bt_writer *writer) {
@@ -82,20 +82,20 @@ static void commit(bt_writer *writer) {
 
 /* No block is open. */
 static bt_status send_out(bt_writer *writer) {
-  bt_status status = bt_stream_send(&writer->stream);
+  bt_status status = bt_sink_send(&writer->sink);
   if (status == BT_OK) commit(writer);
   return status;
 }
 
 static bt_status make_room(bt_writer *writer) {
-  return bt_stream_room(&writer->stream) < BT_BLOCK_MAX ? send_out(writer) : BT_OK;
+  return bt_sink_room(&writer->sink) < BT_BLOCK_MAX ? send_out(writer) : BT_OK;
 }
 
 static void close_block(bt_writer *writer) {
   if (!writer->block_open) return;
-  bt_stream *stream = &writer->stream;
+  bt_sink *sink = &writer->sink;
   writer->block_open = false;
-  stream->filled += bt_encoder_finish(&writer->encoder, stream->header.marker, stream->out + stream->filled);
+  sink->filled += bt_encoder_finish(&writer->encoder, sink->header.marker, sink->out + sink->filled);
 }
 
 static bt_status add_definition(void *context, const bt_event *event) {
@@ -123,14 +123,14 @@ static bt_status put_definitions(bt_writer *writer, bool all, int64_t now) {
 }
 
 static bt_status begin_segment(bt_writer *writer, int64_t now) {
-  bt_stream *stream = &writer->stream;
+  bt_sink *sink = &writer->sink;
   bt_status status = send_out(writer);
   if (status != BT_OK) return status;
   pthread_mutex_lock(&writer->session->definitions.lock);
-  stream->header.layout = writer->session->definitions.layout;
+  sink->header.layout = writer->session->definitions.layout;
   pthread_mutex_unlock(&writer->session->definitions.lock);
-  if (bt_stream_next_segment(stream, now) == BT_OK) {
-    bt_stream_trim(stream);
+  if (bt_sink_next_segment(sink, now) == BT_OK) {
+    bt_sink_trim(sink);
     writer->segment_begun = false;
   } else {
     writer->next_segment = now + SECOND; /* the old one goes on meanwhile */
@@ -142,7 +142,7 @@ static bt_status begin_segment(bt_writer *writer, int64_t now) {
 static bt_status open_block(bt_writer *writer, uint32_t ring, uint64_t first) {
   bt_status status = make_room(writer);
   int64_t now = 0;
-  if (status == BT_OK && bt_stream_segment_full(&writer->stream, 0) && (now = bt_now()) >= writer->next_segment)
+  if (status == BT_OK && bt_sink_segment_full(&writer->sink, 0) && (now = bt_now()) >= writer->next_segment)
     status = begin_segment(writer, now);
   if (status == BT_OK && !writer->segment_begun) {
     status = put_definitions(writer, true, bt_now());
@@ -152,7 +152,7 @@ static bt_status open_block(bt_writer *writer, uint32_t ring, uint64_t first) {
   if (status != BT_OK) return status;
   bt_encoder_begin(&writer->encoder, ring, ring == BT_WRITER_RING ? writer->own_number : first);
   writer->block_open = true;
-  writer->stream.has_records = true;
+  writer->sink.has_records = true;
   return BT_OK;
 }
 
@@ -261,7 +261,7 @@ static bt_status add_own_records(bt_writer *writer, int64_t now) {
 static bt_status add_record(bt_writer *writer, uint32_t ring, uint64_t number, const bt_event *event) {
   const bt_encoder *encoder = &writer->encoder;
   if (writer->block_open &&
-      (number != encoder->first + encoder->count || bt_stream_segment_full(&writer->stream, encoder->length)))
+      (number != encoder->first + encoder->count || bt_sink_segment_full(&writer->sink, encoder->length)))
     close_block(writer);
   bt_status status = BT_FULL;
   while (status == BT_FULL) {
@@ -328,7 +328,7 @@ static bt_status pass(bt_writer *writer, bool closing) {
   if (status == BT_OK && !writer->ended) status = drain_all(writer);
   if (status == BT_OK && closing && !writer->ended) status = add_end(writer, bt_now());
   if (status == BT_OK) status = send_out(writer);
-  if (status == BT_OK) bt_stream_sync(&writer->stream, now, closing);
+  if (status == BT_OK) bt_sink_sync(&writer->sink, now, closing);
   return status;
 }
 
@@ -369,7 +369,7 @@ static void leave(bubbletop_session *session, bt_status status) {
   session->result = clean ? BUBBLETOP_OK : BUBBLETOP_ERR_IO;
   bool abandoned = session->state == BT_SESSION_ABANDONED;
   session->state = BT_SESSION_CLOSED;
-  bt_stream_close(&session->writer->stream);
+  bt_sink_close(&session->writer->sink);
   bt_ring_store_close(&session->rings, clean);
   pthread_cond_broadcast(&session->done);
   pthread_mutex_unlock(&session->lock);

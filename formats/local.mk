@@ -6,5 +6,5 @@ libformats_la_SOURCES = \
 	formats/seen.h formats/seen.c formats/stream.h formats/stream.c formats/ring_file.h formats/ring_file.c \
 	formats/run.h formats/run.c formats/run_private.h formats/run_scan.c formats/run_merge.c formats/run_ring.c \
 	formats/problems.c \
-	formats/recover.h
+	formats/recover.h formats/recover.c
 libformats_la_LIBADD = libwire.la $(MSGPACK_LIBS)

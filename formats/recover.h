@@ -12,6 +12,10 @@
 
 #include "formats/wire/status.h"
 
+/* The ring number under which a recovered file tells what the recoverer itself saw: spans that were open (BT_OPEN, until
+ * about the writer's death) and drops that were not reported (BT_DROPPED). The writer's own ring goes on in its files. */
+#define BT_RECOVER_RING UINT32_MAX
+
 typedef struct bt_recover_report {
   size_t rings_found; /* ring files of the run (or of any run) on this host */
   size_t alive; /* of which the owner lives */
@@ -19,7 +23,7 @@ typedef struct bt_recover_report {
   size_t clean; /* held nothing and were removed */
   size_t failed;
   uint64_t records; /* records saved */
-  char last_file[512];
+  char last_file[2176];
 } bt_recover_report;
 
 /* Recovers all dead rings of `run_directory` (NULL: of any run) that this user owns on this host. Goes on after a

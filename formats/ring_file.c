@@ -31,7 +31,8 @@ static int open_regular(const char *path, uint64_t inode, struct stat *status) {
   if (fstat(handle, status) == 0 && S_ISREG(status->st_mode) && (inode == 0 || status->st_ino == inode)) {
     char self[64];
     snprintf(self, sizeof self, "/proc/self/fd/%d", handle);
-    fd = open(self, O_RDONLY | O_CLOEXEC);
+    fd = open(self, O_RDWR | O_CLOEXEC); /* a write lock needs a descriptor for writing */
+    if (fd < 0) fd = open(self, O_RDONLY | O_CLOEXEC);
   } else {
     errno = ENOENT;
   }
@@ -76,7 +77,7 @@ bool bt_ring_tap_owned(const bt_ring_tap *tap) {
     lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(tap->fd, F_GETLK, &lock) != 0) return false;
   }
-  return lock.l_type != F_UNLCK;
+  return lock.l_type != F_UNLCK && lock.l_pid != -1; /* -1: a recoverer's */
 }
 
 /* Copies slots [from, to) in order, over the end of the ring where they wrap. */
@@ -132,13 +133,20 @@ bt_status bt_ring_tap_open_spans(const bt_ring_tap *tap, int64_t now, bt_ring_fn
   return BT_OK;
 }
 
+bt_status bt_ring_tap_head(bt_ring_tap *tap, uint32_t index) {
+  uint64_t base = BT_RING_PAGE + index * tap->file.ring_bytes;
+  if (index >= tap->file.ring_count) return BT_ERR_FORMAT;
+  if (!read_at(tap->fd, &tap->before, sizeof tap->before, base)) return BT_ERR_IO;
+  tap->head = tap->before;
+  return sound(tap, &tap->before) ? BT_OK : BT_ERR_FORMAT;
+}
+
 bt_status bt_ring_tap_read(bt_ring_tap *tap, uint32_t index, uint64_t *next, bt_ring_fn *fn, void *context) {
   uint64_t base = BT_RING_PAGE + index * tap->file.ring_bytes;
   bt_ring_head *before = &tap->before;
   bt_ring_head *head = &tap->head;
-  if (index >= tap->file.ring_count) return BT_ERR_FORMAT;
-  if (!read_at(tap->fd, before, sizeof *before, base)) return BT_ERR_IO;
-  if (!sound(tap, before)) return BT_ERR_FORMAT;
+  bt_status status = bt_ring_tap_head(tap, index);
+  if (status != BT_OK) return status;
   uint64_t from = *next > before->tail && *next <= before->head ? *next : before->tail;
   if (!copy_slots(tap, base, before->capacity, from, before->head)) return BT_ERR_IO;
   if (!read_at(tap->fd, head, sizeof *head, base)) return BT_ERR_IO;

@@ -23,7 +23,7 @@ typedef struct bt_ring_tap {
 /* A record in a ring, or (code BT_OPEN, number 0) a span that has not ended. */
 typedef bt_status bt_ring_fn(void *context, uint32_t ring, uint64_t number, const bt_event *event);
 
-/* Opens a ring file: a regular file, no symbolic link, with a sound first page. `inode` 0: any. */
+/* Opens a ring file for reading (and, if the user may write it, for locking): a regular file, no symbolic link, with a sound first page. `inode` 0: any. */
 bt_status bt_ring_tap_open(bt_ring_tap *tap, const char *path, uint64_t inode, bt_error *error);
 void bt_ring_tap_close(bt_ring_tap *tap);
 
@@ -37,6 +37,9 @@ bool bt_ring_tap_owned(const bt_ring_tap *tap);
  * the ring's first page. BT_OK, the callback's status, BT_ERR_FORMAT for a ring that makes no sense (what was sound came
  * before), BT_ERR_IO. */
 bt_status bt_ring_tap_read(bt_ring_tap *tap, uint32_t index, uint64_t *next, bt_ring_fn *fn, void *context);
+
+/* Only the first page of ring `index`, into tap->head (and tap->before). BT_OK, BT_ERR_FORMAT, BT_ERR_IO. */
+bt_status bt_ring_tap_head(bt_ring_tap *tap, uint32_t index);
 
 /* The open spans of the ring read last, as BT_OPEN events that lasted until `now`. */
 bt_status bt_ring_tap_open_spans(const bt_ring_tap *tap, int64_t now, bt_ring_fn *fn, void *context);

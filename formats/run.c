@@ -314,20 +314,31 @@ static void look_after(bt_run *run, bt_run_rank *rank, size_t index, const bt_ru
   }
 }
 
+static bt_status no_memory(bt_error *error) {
+  return bt_fail(error, BT_ERR_NOMEM, "memory is short for this run");
+}
+
+static bt_status poll_ring(bt_run *run, const bt_run_rank *rank, bt_run_life *life, int64_t now, bool *news) {
+  uint64_t taken = 0;
+  bt_status status = run->options.rings ? bt_run_read_ring(run, rank, life, now, &taken) : BT_OK;
+  if (taken > 0) *news = true;
+  return status == BT_ERR_NOMEM ? status : BT_OK;
+}
+
 /* Reads one rank as far as `budget` goes. `news` is set when something came. */
 static bt_status poll_rank(bt_run *run, bt_run_rank *rank, uint64_t *budget, int64_t now, bool *news, bt_error *error) {
-  uint64_t taken = 0;
-  if (run->options.rings && bt_run_read_rings(run, rank, now, &taken) == BT_ERR_NOMEM) {
-    return bt_fail(error, BT_ERR_NOMEM, "memory is short for this run");
+  for (size_t i = 0; i < rank->life_count; i++) {
+    if (poll_ring(run, rank, &rank->lives[i], now, news) != BT_OK) return no_memory(error);
   }
-  if (taken > 0) *news = true;
   for (size_t i = rank->first_open; i < rank->stream_count; i++) {
     bt_run_stream *stream = rank->streams[i];
     if (stream->done) continue;
     bt_run_life *life = bt_run_find_life(rank, stream->key.life);
+    bool undecided = !life->accepted;
     bt_status status = decide(run, rank, life, now);
-    if (status == BT_ERR_NOMEM) return bt_fail(error, status, "memory is short for this run");
     if (status == BT_AGAIN) break;
+    if (status == BT_OK && undecided) status = poll_ring(run, rank, life, now, news);
+    if (status == BT_ERR_NOMEM) return no_memory(error);
     uint64_t before = *budget;
     status = bt_run_read_stream(run, rank, life, stream, budget, now, error);
     if (before != *budget || status == BT_OK) *news = true;
@@ -347,7 +358,7 @@ static bt_status poll_rank(bt_run *run, bt_run_rank *rank, uint64_t *budget, int
     bt_rank *target = bt_trace_rank(run->trace, rank->rank);
     bt_status status = target == NULL ? BT_ERR_NOMEM : bt_run_settle(run, target, true);
     bt_run_unlock(run);
-    if (status != BT_OK) return bt_fail(error, status, "memory is short for this run");
+    if (status != BT_OK) return no_memory(error);
   }
   return BT_OK;
 }

@@ -159,8 +159,9 @@ void bt_run_let_go(bt_run *run, bt_run_stream *stream);
 /* The stream has an open descriptor: it is the last one to be closed when there are too many. */
 void bt_run_touch(bt_run *run, bt_run_stream *stream);
 
-/* run_ring.c: reads the rings of the rank's living writers. `taken` counts up. */
-bt_status bt_run_read_rings(bt_run *run, bt_run_rank *rank, int64_t now, uint64_t *taken);
+/* run_ring.c: reads the rings of an accepted life, if they are on this host. `taken` counts up. Before its files, so that
+ * no record can move from the one to the other unseen. */
+bt_status bt_run_read_ring(bt_run *run, const bt_run_rank *rank, bt_run_life *life, int64_t now, uint64_t *taken);
 void bt_run_close_ring(bt_run_life *life);
 /* True when the clock and the kernel of this life are the ones of this process. */
 bool bt_run_is_local(const bt_run *run, const bt_run_life *life);

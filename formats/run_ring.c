@@ -68,26 +68,22 @@ static bt_status read_life(bt_run *run, const bt_run_rank *rank, bt_run_life *li
   return status == BT_ERR_NOMEM ? status : settled;
 }
 
-bt_status bt_run_read_rings(bt_run *run, bt_run_rank *rank, int64_t now, uint64_t *taken) {
-  bt_status status = BT_OK;
-  for (size_t i = 0; i < rank->life_count && status == BT_OK; i++) {
-    bt_run_life *life = &rank->lives[i];
-    if (life->ended || life->has_recovered) {
-      bt_run_close_ring(life);
-      life->ring_dead = false;
-      continue;
-    }
-    if (!life->accepted) continue;
-    if (life->ring == NULL) open_ring(run, life, now);
-    if (life->ring == NULL || bt_ring_tap_refresh(life->ring, NULL) != BT_OK) continue;
-    /* asked before reading: what a dead writer left is final */
-    bool dead = !bt_ring_tap_owned(life->ring);
-    if (life->ring_dead && dead) continue;
-    life->ring_dead = dead && !life->ring->file.clean;
-    bt_run_lock(run);
-    status = read_life(run, rank, life, taken);
-    bt_run_unlock(run);
+bt_status bt_run_read_ring(bt_run *run, const bt_run_rank *rank, bt_run_life *life, int64_t now, uint64_t *taken) {
+  if (life->ended || life->has_recovered) {
+    bt_run_close_ring(life);
+    life->ring_dead = false;
+    return BT_OK;
   }
+  if (!life->accepted) return BT_OK;
+  if (life->ring == NULL) open_ring(run, life, now);
+  if (life->ring == NULL || bt_ring_tap_refresh(life->ring, NULL) != BT_OK) return BT_OK;
+  /* asked before reading: what a dead writer left is final */
+  bool dead = !bt_ring_tap_owned(life->ring);
+  if (life->ring_dead && dead) return BT_OK;
+  life->ring_dead = dead && !life->ring->file.clean;
+  bt_run_lock(run);
+  bt_status status = read_life(run, rank, life, taken);
+  bt_run_unlock(run);
   return status;
 }
 

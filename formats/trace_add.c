@@ -42,25 +42,32 @@ static bool has_details(const bt_event *event) {
 
 static bt_status add_span(bt_rank *rank, uint32_t life, const bt_event *event) {
   bt_track *track = &rank->tracks[bt_lane_of(event->code)];
-  bt_span span = {.start = event->start,
-                  .duration32 = event->duration < UINT32_MAX ? (uint32_t)event->duration : UINT32_MAX,
-                  .microbatch = event->microbatch,
-                  .kind = event->code,
-                  .flags = event->flags,
-                  .chunk = small(event->chunk),
-                  .stream = small(event->lane)};
-  if (!has_details(event)) return bt_track_push(track, span, NULL) ? BT_OK : BT_ERR_NOMEM;
-  bt_span_more more = {.duration = event->duration,
-                       .bytes = event->bytes,
-                       .sequence = event->sequence,
-                       .tokens = event->tokens,
-                       .peer = event->peer,
-                       .group = group_index(rank, life, event->group),
-                       .microbatch_b = event->microbatch_b,
-                       .chunk_b = event->chunk_b,
-                       .on_code = event->on_code,
-                       .count = event->count};
-  return bt_track_push(track, span, &more) ? BT_OK : BT_ERR_NOMEM;
+  bool details = has_details(event);
+  if (!bt_track_room(track, details)) return BT_ERR_NOMEM;
+  bt_span *span = bt_track_next(track);
+  *span = (bt_span){.start = event->start,
+                    .duration32 = event->duration < UINT32_MAX ? (uint32_t)event->duration : UINT32_MAX,
+                    .more = details ? (uint32_t)track->more_count + 1 : 0,
+                    .microbatch = event->microbatch,
+                    .kind = event->code,
+                    .flags = event->flags,
+                    .chunk = small(event->chunk),
+                    .stream = small(event->lane)};
+  if (details) {
+    uint32_t group = group_index(rank, life, event->group);
+    track->more[track->more_count++] = (bt_span_more){.duration = event->duration,
+                                                      .bytes = event->bytes,
+                                                      .sequence = event->sequence,
+                                                      .tokens = event->tokens,
+                                                      .peer = event->peer,
+                                                      .group = group,
+                                                      .microbatch_b = event->microbatch_b,
+                                                      .chunk_b = event->chunk_b,
+                                                      .on_code = event->on_code,
+                                                      .count = event->count};
+  }
+  bt_track_commit(track);
+  return BT_OK;
 }
 
 static int64_t step_key(const bt_step *step) {

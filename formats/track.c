@@ -6,33 +6,28 @@
 
 enum { NEAR = 16 }; /* spans that a late one is moved back over at once: nested spans end first, so they come first */
 
-bool bt_track_push(bt_track *track, bt_span span, const bt_span_more *more) {
+bool bt_track_grow(bt_track *track, bool details) {
   size_t end = track->count + track->pending;
-  if (end == track->capacity && !bt_array_reserve(&track->spans, &track->capacity, end + 1, sizeof(bt_span))) {
-    return false;
-  }
-  span.more = 0;
-  if (more != NULL) {
-    if (track->more_count == UINT32_MAX - 1 ||
-        !bt_array_reserve(&track->more, &track->more_capacity, track->more_count + 1, sizeof(bt_span_more))) {
-      return false;
-    }
-    track->more[track->more_count++] = *more;
-    span.more = (uint32_t)track->more_count;
-  }
+  if (!bt_array_reserve(&track->spans, &track->capacity, end + 1, sizeof(bt_span))) return false;
+  if (!details) return true;
+  return track->more_count < UINT32_MAX - 1 &&
+         bt_array_reserve(&track->more, &track->more_capacity, track->more_count + 1, sizeof(bt_span_more));
+}
+
+/* Moves the last pending span back to its place when that is near. */
+void bt_track_sift(bt_track *track) {
+  size_t end = track->count + track->pending - 1;
+  bt_span span = track->spans[end];
   size_t at = end;
   while (at > track->count && bt_span_before(track, &span, &track->spans[at - 1])) {
     if (end - at == NEAR) {
       track->pending_unsorted = true;
-      at = end;
-      break;
+      return;
     }
     at--;
   }
-  if (at < end) memmove(&track->spans[at + 1], &track->spans[at], (end - at) * sizeof(bt_span));
+  memmove(&track->spans[at + 1], &track->spans[at], (end - at) * sizeof(bt_span));
   track->spans[at] = span;
-  track->pending++;
-  return true;
 }
 
 /* First index in [low, high) whose span comes after `span`; high when none does. */

@@ -10,8 +10,28 @@ static inline bool bt_span_before(const bt_track *track, const bt_span *a, const
   return bt_span_duration(track, a) > bt_span_duration(track, b);
 }
 
-/* Appends to the pending part. False: memory is short. `more` is NULL or copied; span->more is set here. */
-bool bt_track_push(bt_track *track, bt_span span, const bt_span_more *more);
+/* The slow halves of the two below. */
+bool bt_track_grow(bt_track *track, bool details);
+void bt_track_sift(bt_track *track);
+
+/* Room for one more span behind the pending ones, and for its details. The caller writes both in place
+ * (bt_track_next, track->more[track->more_count]), which is why there is no function that takes them: a span is built
+ * once, where it stays. False: memory is short. */
+static inline bool bt_track_room(bt_track *track, bool details) {
+  if (track->count + track->pending < track->capacity && (!details || track->more_count < track->more_capacity))
+    return true;
+  return bt_track_grow(track, details);
+}
+
+static inline bt_span *bt_track_next(bt_track *track) {
+  return &track->spans[track->count + track->pending];
+}
+
+/* The span at bt_track_next is written, its details (if it has any) too: it is pending now. */
+static inline void bt_track_commit(bt_track *track) {
+  const bt_span *span = bt_track_next(track);
+  if (track->pending++ > 0 && bt_span_before(track, span, span - 1)) bt_track_sift(track);
+}
 
 /* Merges the pending part into the sorted one. `reordered` is set when a settled span had to move.
  * False: memory is short, nothing changed. */

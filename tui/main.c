@@ -2,6 +2,7 @@
 #include "config.h"
 
 #include <locale.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@ static int asks_for_help(const char *argument) {
 }
 
 int main(int argc, char **argv) {
+  /* Large arrays are mappings of their own, always: they grow by moving pages instead of copying bytes. */
+  mallopt(M_MMAP_THRESHOLD, 256 * 1024);
   setlocale(LC_CTYPE, ""); /* characters as the terminal has them; numbers stay in the C locale */
   if (argc < 2 || asks_for_help(argv[1])) {
     bt_help_print(argc < 2 ? stderr : stdout, NULL);

@@ -39,10 +39,6 @@ static const char *const code_names[] = {
 
 enum { CODE_NAMES = sizeof code_names / sizeof code_names[0] };
 
-bool bt_code_is_known(unsigned code) {
-  return code < CODE_NAMES && code_names[code] != NULL;
-}
-
 const char *bt_code_name(unsigned code) {
   return bt_code_is_known(code) ? code_names[code] : "?";
 }
@@ -59,8 +55,7 @@ const char *bt_domain_name(unsigned domain) {
   return domain < sizeof names / sizeof names[0] ? names[domain] : "?";
 }
 
-/* Copied as a whole: gcc clears a struct of this size with `rep stos`, which costs more than decoding a record. */
-static const bt_event blank = {
+const bt_event bt_event_blank = {
     .lane = -1,
     .chunk = -1,
     .chunk_b = -1,
@@ -72,12 +67,6 @@ static const bt_event blank = {
     .sequence = -1,
     .own_rank = -1,
 };
-
-void bt_event_init(bt_event *event, bt_code code) {
-  memcpy(event, &blank, sizeof blank);
-  event->code = (uint8_t)code;
-  event->count = code == BT_GATE ? 1 : 0;
-}
 
 bool bt_runs_are_sound(const bt_run_of_ranks *runs, uint32_t run_count, int32_t members) {
   if (run_count > BT_MAX_RUNS) return false;

@@ -8,3 +8,27 @@ tests_capture_test_records_SOURCES = tests/capture/test_records.c $(capture_test
 tests_capture_test_records_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_records_CFLAGS = $(unit_cflags)
 tests_capture_test_records_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_threads
+tests_capture_test_threads_SOURCES = tests/capture/test_threads.c $(capture_test_support)
+tests_capture_test_threads_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_threads_CFLAGS = $(unit_cflags)
+tests_capture_test_threads_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_files
+tests_capture_test_files_SOURCES = tests/capture/test_files.c $(capture_test_support)
+tests_capture_test_files_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_files_CFLAGS = $(unit_cflags)
+tests_capture_test_files_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_disk
+tests_capture_test_disk_SOURCES = tests/capture/test_disk.c $(capture_test_support)
+tests_capture_test_disk_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_disk_CFLAGS = $(unit_cflags)
+tests_capture_test_disk_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_rings
+tests_capture_test_rings_SOURCES = tests/capture/test_rings.c $(capture_test_support)
+tests_capture_test_rings_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_rings_CFLAGS = $(unit_cflags)
+tests_capture_test_rings_LDADD = $(capture_test_ldadd)

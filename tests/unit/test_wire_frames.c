@@ -397,6 +397,12 @@ static void test_crc(void **state) {
 
 static void test_names(void **state) {
   (void)state;
+  unsigned known = 0;
+  for (unsigned code = 0; code < 300; code++)
+    known += bt_code_is_known(code);
+  assert_int_equal(known, SAMPLE_CODES);
+  for (size_t i = 0; i < SAMPLE_CODES; i++)
+    assert_true(bt_code_is_known(sample_codes[i]));
   for (unsigned code = 0; code < 300; code++) {
     if (bt_code_is_known(code))
       assert_int_equal(bt_code_from_name(bt_code_name(code)), code);
