@@ -5,6 +5,7 @@ include tests/samples/local.mk
 include tests/lint/local.mk
 include tests/wire/local.mk
 include tests/fuzz/local.mk
+include tests/simulate/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

@@ -200,5 +200,6 @@ def test_example(source):
     print("FORMAT.md's example: %d records" % len(found))
 
 
-test_sample(os.environ.get("top_builddir", "."))
-test_example(os.environ.get("top_srcdir", "."))
+if __name__ == "__main__":
+    test_sample(os.environ.get("top_builddir", "."))
+    test_example(os.environ.get("top_srcdir", "."))
