@@ -19,4 +19,4 @@ samples_pipeline_train_SOURCES = \
 	samples/train/rank.c samples/train/rank.h \
 	samples/train/launch.c samples/train/reference.c
 samples_pipeline_train_LDADD = libtrain.la libbubbletop.la
-EXTRA_DIST += samples/README.md
+EXTRA_DIST += samples/README.md samples/captures
