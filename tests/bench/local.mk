@@ -9,6 +9,11 @@ bench_programs += tests/bench/bench_sample_bytes
 tests_bench_bench_sample_bytes_SOURCES = tests/bench/bench_sample_bytes.c
 tests_bench_bench_sample_bytes_LDADD = libwire.la $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_load
+tests_bench_bench_load_SOURCES = tests/bench/bench_load.c tests/formats/maker.c tests/formats/maker.h
+tests_bench_bench_load_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_bench_bench_load_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 bench: $(bench_programs) samples/pipeline_train
