@@ -3,6 +3,7 @@ include tests/unit/local.mk
 include tests/bench/local.mk
 include tests/samples/local.mk
 include tests/lint/local.mk
+include tests/formats/local.mk
 include tests/wire/local.mk
 include tests/fuzz/local.mk
 include tests/simulate/local.mk

@@ -39,6 +39,8 @@ void bt_help_print(FILE *out, const bt_command *command);
 __attribute__((format(printf, 2, 3))) int bt_usage_error(const char *command, const char *format, ...);
 
 int bt_command_help(int argc, char **argv);
+int bt_command_info(int argc, char **argv);
+extern const bt_option bt_info_options[];
 int bt_command_recover(int argc, char **argv);
 extern const bt_option bt_recover_options[];
 int bt_command_report(int argc, char **argv);

@@ -13,6 +13,8 @@ const bt_command bt_commands[] = {
      "where the time went: bubble, messages, waits, of every stage", bt_report_options, bt_command_report},
     {"simulate", "--schedule NAME --stages P --microbatches M [OPTION...] -o RUN",
      "write the capture of a run that never was", bt_simulate_options, bt_command_simulate},
+    {"info", "RUN|FILE... [--json]", "what a run is: ranks, files, writers, what is missing or damaged",
+     bt_info_options, bt_command_info},
     {"recover", "[RUN]", "save what killed processes left in memory", bt_recover_options, bt_command_recover},
     {"help", "[COMMAND]", "show help on a command", help_options, bt_command_help},
     {NULL, NULL, NULL, NULL, NULL},
