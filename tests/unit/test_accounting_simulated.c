@@ -122,9 +122,42 @@ static void every_schedule(void **state) {
     check_sound(&setups[i]);
 }
 
+/* With neither jitter nor a slow part the replay is the run: excess is 0 in every class of every stage. */
+static void check_no_excess(const setup *s) {
+  bt_trace *trace = simulate(s, 0);
+  bt_accounting *a = account(trace);
+  for (size_t k = 0; k < a->stage_count; k++) {
+    for (int c = 0; c < BT_CLASS_COUNT; c++) {
+      if (a->stages[k].theory_ns[c] == a->stages[k].ns[c]) continue;
+      fail_msg("%s dp %d tp %d zero %d sync %d: stage %zu %s %ld, in theory %ld", s->schedule, s->dp, s->tp, s->zero,
+               s->sync, k, bt_class_key((bt_class)c), (long)a->stages[k].ns[c], (long)a->stages[k].theory_ns[c]);
+    }
+  }
+  assert_true(a->ideal_rate_window == a->rate_window);
+  assert_true(a->ideal_rate_span == a->rate_span);
+  assert_true(a->jitterless_rate_window == a->rate_window);
+  bt_accounting_free(a);
+  bt_trace_free(trace);
+}
+
+static void no_excess(void **state) {
+  (void)state;
+  for (const bt_schedule_family *family = bt_schedule_families; family->name != NULL; family++) {
+    for (int variant = 0; variant < 24; variant++) {
+      bool sync = variant % 2 == 1;
+      int dp = 1 + variant / 2 % 2;
+      int tp = 1 + variant / 4 % 2;
+      int zero = dp == 1 ? 0 : variant / 8 + 1;
+      setup s = {family->name, 4, 8, 3, 10000, 12000, 8000, 300, 0, dp, tp, zero, sync, 5000};
+      check_no_excess(&s);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_schedule),
+      cmocka_unit_test(no_excess),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

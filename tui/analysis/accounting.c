@@ -249,10 +249,12 @@ bt_status bt_accounting_run(const bt_trace *trace, const bt_accounting_options *
   judge_clocks(&model, options);
   model.out->ideal_rate_window = (double)NAN;
   model.out->ideal_rate_span = (double)NAN;
+  model.out->jitterless_rate_window = (double)NAN;
   bt_status status = build(&model, options, error);
   if (status == BT_OK) {
     status = bt_model_totals(&model);
     if (status == BT_OK) status = bt_model_links(&model);
+    if (status == BT_OK) status = bt_model_theory(&model);
     if (status != BT_OK) (void)bt_fail(error, status, "accounting: out of memory");
   }
   bt_model_free(&model);

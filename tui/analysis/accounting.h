@@ -128,7 +128,8 @@ typedef struct bt_accounting {
   int32_t chunks; /* most chunks of a rank */
   int32_t virtual_stages;
   double rate_window, rate_span, over_ideal;
-  double ideal_rate_window, ideal_rate_span;
+  double ideal_rate_window, ideal_rate_span; /* of the same order with the means over all stages: the schedule's own */
+  double jitterless_rate_window; /* of the same order with each stage's own means */
   bt_account_clock clock;
   bt_account_stage *stages; /* sorted by stage */
   size_t stage_count;

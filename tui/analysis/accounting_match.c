@@ -159,8 +159,10 @@ static bool measure_links(bt_model *model) {
   for (size_t i = 0; i < count; i++) {
     const link_sample *s = &samples[i];
     if (i == 0 || s->from != s[-1].from || s->to != s[-1].to || s->bytes != s[-1].bytes) best = s->transfer;
-    model->p2p[s->index].transfer = best;
-    model->p2p[model->p2p[s->index].match].transfer = best;
+    bt_model_p2p *in = &model->p2p[s->index];
+    in->moved = s->transfer;
+    in->transfer = best;
+    model->p2p[in->match].transfer = best;
   }
   free(samples);
   return true;
@@ -202,6 +204,7 @@ static int compare_by_turn(const void *a, const void *b) {
 
 /* Sorted by turn: the keys of one collective stand together. */
 static void find_last_arrivals(bt_model *model, const member_key *keys, size_t count) {
+  uint32_t call = 0;
   for (size_t i = 0; i < count;) {
     size_t end = i;
     int64_t arrived = INT64_MIN;
@@ -209,9 +212,11 @@ static void find_last_arrivals(bt_model *model, const member_key *keys, size_t c
       if (keys[end].start > arrived) arrived = keys[end].start;
       end++;
     }
-    for (size_t k = i; k < end; k++) {
-      bt_model_collective *collective = &model->collectives[keys[k].index];
-      if ((int64_t)(end - i) == collective->members) collective->arrived = arrived;
+    bool all = (int64_t)(end - i) == model->collectives[keys[i].index].members;
+    call += all;
+    for (size_t k = i; all && k < end; k++) {
+      model->collectives[keys[k].index].arrived = arrived;
+      model->collectives[keys[k].index].call = call;
     }
     i = end;
   }

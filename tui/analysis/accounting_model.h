@@ -47,15 +47,17 @@ typedef struct bt_model_p2p {
   int32_t match; /* its other half */
   int32_t visit;
   int64_t transfer; /* T of its link and size; BT_UNKNOWN without a match */
+  int64_t moved; /* as long as both sides were there; BT_UNKNOWN likewise */
   uint8_t kind, flags;
 } bt_model_p2p;
 
 typedef struct bt_model_collective {
   int64_t start, end;
   int64_t arrived; /* start of its last member; BT_UNKNOWN: not all members are known */
-  int64_t sequence;
+  int64_t sequence, bytes;
   uint64_t group; /* identity of its member list, 0 none */
-  int32_t rank, members;
+  int32_t rank, members, visit;
+  uint32_t call; /* equal for the members of one collective whose members are all known; 0 otherwise */
   uint8_t kind, flags, domain;
   int8_t stream;
 } bt_model_collective;
@@ -183,6 +185,10 @@ static inline bool bt_is_barrier(const bt_model_collective *collective) {
 
 bt_status bt_model_totals(bt_model *model);
 bt_status bt_model_links(bt_model *model);
+bt_status bt_model_theory(bt_model *model);
+
+/* Works out anew, from the times of the ops and collectives, the extents of visits and windows. */
+void bt_model_extents(bt_model *model);
 
 static inline bt_model_window *bt_model_window_of(const bt_model *model, int32_t replica, int32_t step) {
   return &model->windows[(size_t)replica * (size_t)model->step_count + (size_t)step];

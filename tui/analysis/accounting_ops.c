@@ -146,6 +146,7 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
                               .vstage = vstage_of(rank, span->chunk),
                               .match = BT_NO_INDEX,
                               .transfer = BT_UNKNOWN,
+                              .moved = BT_UNKNOWN,
                               .kind = span->kind,
                               .flags = span->flags};
   }
@@ -166,6 +167,8 @@ static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank,
                                         .end = bt_span_end(track, span) + offset,
                                         .arrived = BT_UNKNOWN,
                                         .sequence = more != NULL ? more->sequence : -1,
+                                        .bytes = more != NULL ? more->bytes : -1,
+                                        .visit = BT_NO_INDEX,
                                         .group = groups->identity[group],
                                         .rank = index,
                                         .members = groups->members[group],

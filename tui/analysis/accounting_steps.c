@@ -145,32 +145,70 @@ static bool visits_by_order(bt_model *model, int32_t index) {
 
 /* --- what a visit holds ---------------------------------------------------------------------------------------------- */
 
-static void count_op(bt_model_visit *visit, const bt_model_op *op) {
+static void extend_visit(bt_model_visit *visit, const bt_model_op *op) {
   if (op->end > visit->last_span) visit->last_span = op->end;
   if (!bt_code_is_pipeline_op(op->kind)) return;
   if (op->start < visit->first) visit->first = op->start;
   if (op->end > visit->last) visit->last = op->end;
-  visit->op_ns += op->end - op->start;
-  if (bt_kind_has_forward(op->kind)) {
-    visit->f++;
-    if (visit->last_f == BT_UNKNOWN || op->end > visit->last_f) visit->last_f = op->end;
-  }
-  if (bt_kind_has_backward(op->kind)) {
-    visit->b++;
-    if (visit->first_b == BT_UNKNOWN || op->start < visit->first_b) visit->first_b = op->start;
-  }
-  if (op->kind == BT_W || op->kind == BT_BW || op->kind == BT_FB) visit->w++;
+  bool forward = bt_kind_has_forward(op->kind);
+  bool backward = bt_kind_has_backward(op->kind);
+  if (forward && (visit->last_f == BT_UNKNOWN || op->end > visit->last_f)) visit->last_f = op->end;
+  if (backward && (visit->first_b == BT_UNKNOWN || op->start < visit->first_b)) visit->first_b = op->start;
 }
 
-static void extend_by_comm(bt_model *model, const bt_model_rank *rank) {
-  if (model->gpu && (rank->host_timed_p2p || rank->host_timed_collectives)) return;
-  bt_model_visit *visits = &model->visits[rank->visits.first];
+static void count_op(bt_model_visit *visit, const bt_model_op *op) {
+  extend_visit(visit, op);
+  if (!bt_code_is_pipeline_op(op->kind)) return;
+  visit->op_ns += op->end - op->start;
+  visit->f += bt_kind_has_forward(op->kind);
+  visit->b += bt_kind_has_backward(op->kind);
+  visit->w += op->kind == BT_W || op->kind == BT_BW || op->kind == BT_FB;
+}
+
+static void extend_windows(bt_model *model) {
+  size_t cells = (size_t)model->replica_count * (size_t)model->step_count;
+  for (size_t i = 0; i < cells; i++)
+    model->windows[i] = (bt_model_window){INT64_MAX, INT64_MIN};
+  for (size_t i = 0; i < model->collectives_count; i++) {
+    const bt_model_collective *collective = &model->collectives[i];
+    if (collective->visit == BT_NO_INDEX) continue;
+    bt_model_visit *visit = &model->visits[collective->visit];
+    if (collective->end > visit->last_span) visit->last_span = collective->end;
+  }
+  for (int32_t i = 0; i < model->step_count; i++)
+    model->steps[i].last_span = INT64_MIN;
+  for (size_t i = 0; i < model->visits_count; i++) {
+    const bt_model_visit *visit = &model->visits[i];
+    bt_model_window *window = bt_model_window_of(model, model->ranks[visit->rank].replica, visit->step);
+    if (visit->first < window->start) window->start = visit->first;
+    if (visit->last > window->end) window->end = visit->last;
+    bt_model_step *step = &model->steps[visit->step];
+    if (visit->last_span > step->last_span) step->last_span = visit->last_span;
+  }
+}
+
+void bt_model_extents(bt_model *model) {
+  for (size_t i = 0; i < model->visits_count; i++) {
+    bt_model_visit *visit = &model->visits[i];
+    visit->first = INT64_MAX;
+    visit->last = visit->last_span = INT64_MIN;
+    visit->first_b = visit->last_f = BT_UNKNOWN;
+  }
+  for (size_t i = 0; i < model->ops_count; i++) {
+    if (model->ops[i].visit != BT_NO_INDEX) extend_visit(&model->visits[model->ops[i].visit], &model->ops[i]);
+  }
+  extend_windows(model);
+}
+
+static void assign_collectives(bt_model *model, const bt_model_rank *rank) {
+  if (rank->host_timed_collectives) return;
+  const bt_model_visit *visits = &model->visits[rank->visits.first];
   int32_t at = BT_NO_INDEX;
   for (int32_t k = rank->collectives.first; k < rank->collectives.first + rank->collectives.count; k++) {
-    const bt_model_collective *collective = &model->collectives[k];
+    bt_model_collective *collective = &model->collectives[k];
     while (at + 1 < rank->visits.count && bt_visit_start(&visits[at + 1]) <= collective->start)
       at++;
-    if (at >= 0 && collective->end > visits[at].last_span) visits[at].last_span = collective->end;
+    if (at >= 0) collective->visit = rank->visits.first + at;
   }
 }
 
@@ -291,18 +329,13 @@ static bool gather_steps(bt_model *model) {
   const bt_model_visit **reference = calloc((size_t)model->step_count + 1, sizeof(const bt_model_visit *));
   model->windows = malloc((cells + 1) * sizeof *model->windows);
   bool fine = seen != NULL && reference != NULL && model->windows != NULL;
-  for (size_t i = 0; fine && i < cells; i++)
-    model->windows[i] = (bt_model_window){INT64_MAX, INT64_MIN};
+  if (fine) extend_windows(model);
   for (size_t i = 0; fine && i < model->visits_count; i++) {
     const bt_model_visit *visit = &model->visits[i];
     bt_model_step *step = &model->steps[visit->step];
-    bt_model_window *window = bt_model_window_of(model, model->ranks[visit->rank].replica, visit->step);
-    if (visit->first < window->start) window->start = visit->first;
-    if (visit->last > window->end) window->end = visit->last;
     if (visit->begin != BT_UNKNOWN && (step->begin == BT_UNKNOWN || visit->begin < step->begin))
       step->begin = visit->begin;
     if (visit->end > step->end) step->end = visit->end;
-    if (visit->last_span > step->last_span) step->last_span = visit->last_span;
     if (reference[visit->step] == NULL) reference[visit->step] = visit;
     if (!visit->whole || !as_usual(model, visit, reference[visit->step])) step->whole = false;
     seen[visit->step]++;
@@ -332,10 +365,10 @@ static bool assign_ops(bt_model *model) {
     if (rank->ops.count == 0) continue;
     if (!(marked ? visits_by_marks(model, i) : visits_by_order(model, i))) return false;
     for (int32_t k = rank->ops.first; k < rank->ops.first + rank->ops.count; k++) {
-      bt_model_op *op = &model->ops[k];
+      const bt_model_op *op = &model->ops[k];
       if (op->visit != BT_NO_INDEX) count_op(&model->visits[op->visit], op);
     }
-    extend_by_comm(model, rank);
+    assign_collectives(model, rank);
     judge_visits(model, rank);
     spoil_losses(model, rank);
     if (!usual_visit(model, rank)) return false;

@@ -200,15 +200,19 @@ static void wait_for_half(bt_model *model, const producer_table *table, int32_t 
 
 /* Gates say directly when an op could go on. One that lies inside an op is idle time of that op. */
 static void apply_gates(bt_model *model, bt_model_rank *rank) {
-  int32_t k = rank->ops.first;
+  int32_t begun = rank->ops.first; /* the first op that did not begin before the gate */
   int32_t end = rank->ops.first + rank->ops.count;
-  int64_t covered = INT64_MIN; /* end of the pipeline ops that began before the gate */
+  int64_t covered = INT64_MIN; /* end of the ops that began before the gate */
+  int32_t k = begun; /* the pipeline op that the gate holds */
   int32_t gated = BT_NO_INDEX;
   for (int32_t g = rank->gates.first; g < rank->gates.first + rank->gates.count; g++) {
     bt_model_gate *gate = &model->gates[g];
-    for (; k < end && (model->ops[k].start < gate->start || !bt_code_is_pipeline_op(model->ops[k].kind)); k++) {
-      if (bt_code_is_compute(model->ops[k].kind) && model->ops[k].end > covered) covered = model->ops[k].end;
+    for (; begun < end && model->ops[begun].start < gate->start; begun++) {
+      if (model->ops[begun].end > covered) covered = model->ops[begun].end;
     }
+    if (k < begun) k = begun;
+    while (k < end && !bt_code_is_pipeline_op(model->ops[k].kind))
+      k++;
     gate->inside = gate->start < covered;
     if (gate->inside || k == end) continue;
     if (model->gpu && (gate->flags & BT_FLAG_GPU_TIMED) == 0) continue;
