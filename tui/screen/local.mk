@@ -1,4 +1,12 @@
 # Trace and view state -> cell grid (pure); terminal.c alone knows curses.
 noinst_LTLIBRARIES += libscreen.la
 libscreen_la_CFLAGS = $(AM_CFLAGS) $(NCURSES_CFLAGS)
-libscreen_la_SOURCES =
+libscreen_la_SOURCES = \
+	tui/screen/grid.c tui/screen/grid.h tui/screen/theme.c tui/screen/theme.h \
+	tui/screen/text.c tui/screen/text.h tui/screen/keys.c tui/screen/keys.h \
+	tui/screen/rows.c tui/screen/rows.h tui/screen/steps.c tui/screen/steps.h \
+	tui/screen/view.c tui/screen/view.h tui/screen/gantt.c tui/screen/gantt.h \
+	tui/screen/detail.c tui/screen/detail.h tui/screen/chrome.c tui/screen/chrome.h \
+	tui/screen/navigate.c tui/screen/navigate.h tui/screen/search.c tui/screen/search.h \
+	tui/screen/screen.c tui/screen/screen.h \
+	tui/screen/terminal.c tui/screen/terminal.h

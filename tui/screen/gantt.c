@@ -1,0 +1,393 @@
+#include "tui/screen/gantt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/screen/text.h"
+
+/* What an eighth of a cell holds: nothing, or a colour. */
+enum { NOTHING = 0 };
+
+typedef struct painter {
+  bt_view *view;
+  bt_grid *grid;
+  int y;
+  const bt_row *row;
+  const bt_rank *rank;
+  const bt_track *track;
+  const bt_lod *lod;
+  int64_t offset;           /* raw time = view time - offset */
+  int64_t clip;             /* nothing at or after it is known (raw) */
+  size_t selected;          /* span under the cursor, SIZE_MAX none */
+  int dots_from, dots_to;   /* columns in which idle is a bubble and not just no data */
+  bool fine;
+} painter;
+
+static int eighth_of(const painter *p, int64_t raw) {
+  int64_t time = bt_time_sub(bt_time_add(raw, p->offset), p->view->origin);
+  double at = (double)time * 8 / (double)p->view->width;
+  int limit = p->view->columns * 8;
+  return at <= 0 ? 0 : at >= limit ? limit : (int)(at + 0.5);
+}
+
+static bt_color span_color(const painter *p, size_t index) {
+  const bt_span *span = &p->track->spans[index];
+  return index == p->selected ? BT_COLOR_SELECT : bt_theme_kind(span->kind, span->chunk);
+}
+
+static int dot_fg(const painter *p, int column) {
+  (void)column;
+  return p->row->is_lane ? BT_COLOR_FAINT : BT_COLOR_FAINT;
+}
+
+static void put_idle(painter *p, int column) {
+  if (column < p->dots_from || column >= p->dots_to) return;
+  if (p->row->is_lane && p->row->lane != BT_LANE_COMPUTE) return; /* an idle link is no bubble */
+  bt_grid_put(p->grid, p->y, p->view->left + column, bt_theme_glyph(&p->view->theme, BT_GLYPH_DOT),
+              (bt_color)dot_fg(p, column), BT_COLOR_DEFAULT, 0);
+}
+
+/* --- cells ------------------------------------------------------------------------------------------------------------- */
+
+/* The two-part picture that is nearest to eight eighths: left colour up to `split`, then the right one. */
+static void put_eighths(painter *p, int column, const uint8_t *eighths) {
+  bool uniform = true;
+  for (unsigned i = 1; i < 8; i++) uniform = uniform && eighths[i] == eighths[0];
+  int x = p->view->left + column;
+  if (uniform) {
+    if (eighths[0] == NOTHING) put_idle(p, column);
+    else bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
+    return;
+  }
+  unsigned best = 9, split = 0;
+  uint8_t left = 0, right = 0;
+  for (unsigned s = 1; s < 8; s++) {
+    uint8_t l = eighths[s - 1], r = eighths[s];
+    if (l == r) continue;
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < 8; i++) wrong += eighths[i] != (i < s ? l : r);
+    if (wrong < best) {
+      best = wrong;
+      split = s;
+      left = l;
+      right = r;
+    }
+  }
+  uint32_t glyph = bt_glyph_left(split);
+  if (left == NOTHING) bt_grid_put(p->grid, p->y, x, glyph, (bt_color)right, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
+  else bt_grid_put(p->grid, p->y, x, glyph, (bt_color)left, (bt_color)right, 0);
+}
+
+static void put_letter(painter *p, int column, unsigned kind, bt_color color, char letter) {
+  unsigned attributes = p->view->theme.level == BT_LEVEL_MONO && kind != BT_GATE ? BT_ATTR_REVERSE : 0;
+  bt_grid_put(p->grid, p->y, p->view->left + column, (uint32_t)letter, bt_theme_text_on(color), color, attributes);
+}
+
+/* A column with many spans: the shares of its two largest parts, as heights. */
+static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
+  bt_lane lane = p->row->lane;
+  uint64_t width = (uint64_t)p->view->width;
+  unsigned first = BT_LOD_SLOTS, second = BT_LOD_SLOTS; /* BT_LOD_SLOTS: idle */
+  uint64_t shares[BT_LOD_SLOTS + 1];
+  uint64_t busy = bt_lod_busy(sum, lane);
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) shares[slot] = sum->busy[slot];
+  if (lane == BT_LANE_COMPUTE) shares[BT_LOD_GATE] = 0;
+  shares[BT_LOD_SLOTS] = width > busy ? width - busy : 0;
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) {
+    if (shares[slot] > shares[first] || (first == BT_LOD_SLOTS && shares[slot] == shares[first] && busy > 0)) first = slot;
+  }
+  uint64_t best = 0;
+  for (unsigned slot = 0; slot <= BT_LOD_SLOTS; slot++) {
+    if (slot != first && shares[slot] > best) {
+      best = shares[slot];
+      second = slot;
+    }
+  }
+  if (best == 0) second = first;
+  if (busy == 0) {
+    put_idle(p, column);
+    return;
+  }
+  unsigned dominant = first == BT_LOD_SLOTS ? second : first;
+  unsigned kind = bt_lod_kind(lane, dominant);
+  bt_color color = bt_theme_kind(kind, 0);
+  int x = p->view->left + column;
+  if (!p->fine) {
+    bool mostly = shares[dominant] * 2 >= width;
+    char letter = bt_theme_letter(kind);
+    if (!mostly && letter >= 'A' && letter <= 'Z') letter = (char)(letter + 'a' - 'A');
+    if (first == BT_LOD_SLOTS && shares[dominant] * 8 < width) put_idle(p, column);
+    else put_letter(p, column, kind, color, letter);
+    return;
+  }
+  /* the busy part stands on the ground; of two kinds the larger one does */
+  unsigned other = dominant == first ? second : first;
+  double share = (double)shares[dominant] / (double)(shares[dominant] + shares[other]);
+  if (other == dominant) share = 1;
+  unsigned height = (unsigned)(share * 8 + 0.5);
+  if (height == 0) height = 1;
+  bt_color above = other == BT_LOD_SLOTS || other == dominant ? BT_COLOR_DEFAULT
+                                                               : bt_theme_kind(bt_lod_kind(lane, other), 0);
+  if (height >= 8) bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
+  else bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height), color, above, 0);
+}
+
+/* --- segments ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct block { /* consecutive segments of one span, in eighths */
+  int from, to;
+  size_t span;
+} block;
+
+static bool is_bubble(const painter *p, size_t span) {
+  return p->track->spans[span].kind == BT_GATE; /* waiting looks like waiting */
+}
+
+static void paint_block(painter *p, block *b, const block *previous) {
+  if (is_bubble(p, b->span)) return;
+  uint8_t *eighths = p->view->eighths;
+  bt_color color = span_color(p, b->span);
+  if (b->to == b->from && b->to < p->view->columns * 8) b->to++; /* too short, but it was there */
+  bool touches = previous != NULL && previous->to >= b->from && previous->span != b->span;
+  if (touches && b->from > 0 && b->to - b->from >= 12 && eighths[b->from - 1] == (uint8_t)color) {
+    eighths[b->from - 1] = NOTHING; /* a hair between blocks of one kind */
+  }
+  for (int i = b->from; i < b->to; i++) {
+    if (b->to - b->from > 1 || eighths[i] == NOTHING) eighths[i] = (uint8_t)color;
+  }
+}
+
+static int label_of(const painter *p, size_t index, char *out, size_t room) {
+  const bt_span *span = &p->track->spans[index];
+  if (span->microbatch < 0 || bt_code_is_collective(span->kind)) return 0;
+  return snprintf(out, room, "%d", (int)span->microbatch);
+}
+
+static void label_block(painter *p, const block *b) {
+  if (is_bubble(p, b->span)) return;
+  int from = (b->from + 7) / 8, to = b->to / 8;
+  char text[16];
+  int length = label_of(p, b->span, text, sizeof text);
+  if (length <= 0 || to - from < length) return;
+  for (int column = from; column < to; column++) { /* other spans may lie in it, and aggregated columns */
+    if (p->view->eighths[column * 8] != (uint8_t)span_color(p, b->span)) return;
+  }
+  bt_color block_color = span_color(p, b->span);
+  bt_color kind = bt_theme_kind(p->track->spans[b->span].kind, p->track->spans[b->span].chunk);
+  bt_color fg = block_color == BT_COLOR_SELECT ? kind : bt_theme_text_on(block_color);
+  /* centred on the block itself, not on its whole cells */
+  int at = (b->from + b->to - length * 8 + 4) / 16;
+  if (at < from) at = from;
+  if (at + length > to) at = to - length;
+  bt_grid_text(p->grid, p->y, p->view->left + at, length, text, fg, block_color,
+               block_color == BT_COLOR_SELECT ? BT_ATTR_BOLD : 0);
+}
+
+/* Without sub-cell edges: whole cells, the first one a letter, then the number. */
+static void letter_block(painter *p, const block *b) {
+  if (is_bubble(p, b->span)) return;
+  int from = (b->from + 4) / 8, to = (b->to + 4) / 8;
+  if (to == from) to++;
+  if (to > p->view->columns) to = p->view->columns;
+  unsigned kind = p->track->spans[b->span].kind;
+  bt_color color = span_color(p, b->span);
+  bool mono = p->view->theme.level == BT_LEVEL_MONO;
+  char text[20] = {bt_theme_letter(kind), 0};
+  int length = 1 + label_of(p, b->span, text + 1, sizeof text - 1);
+  if (length > to - from) length = 1;
+  for (int column = from; column < to; column++) {
+    int at = column - from;
+    char letter = at < length ? text[at] : mono ? '-' : ' ';
+    put_letter(p, column, kind, color, letter);
+    if (b->span == p->selected) {
+      bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + column);
+      cell->fg = BT_COLOR_DARK_TEXT;
+      cell->attributes = mono ? BT_ATTR_BOLD | BT_ATTR_UNDERLINE : BT_ATTR_BOLD;
+    }
+  }
+}
+
+static bool next_block(const painter *p, size_t *at, block *b) {
+  const bt_lod_segments *segments = &p->view->segments;
+  while (*at < segments->count) {
+    const bt_lod_segment *segment = &segments->items[(*at)++];
+    int64_t end = segment->end < p->clip ? segment->end : p->clip;
+    if (segment->start >= p->clip) return false;
+    *b = (block){.from = eighth_of(p, segment->start), .to = eighth_of(p, end), .span = segment->span};
+    return true;
+  }
+  return false;
+}
+
+/* --- rows -------------------------------------------------------------------------------------------------------------- */
+
+static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid *grid, int y) {
+  const bt_rank *rank = &view->trace->ranks[row->rank_index];
+  bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
+  *p = (painter){.view = view, .grid = grid, .y = y, .row = row, .rank = rank};
+  p->track = &rank->tracks[lane];
+  p->lod = bt_lod_of(view->lods, row->rank_index, lane);
+  p->offset = rank->offset_ns;
+  p->fine = bt_theme_fine(&view->theme);
+  p->clip = view->replaying ? bt_time_sub(view->clock, rank->offset_ns) : INT64_MAX;
+  p->selected = SIZE_MAX;
+  if (bt_view_row(view) == row) {
+    size_t span;
+    int64_t raw = bt_time_sub(view->cursor.time, rank->offset_ns);
+    if (raw < p->clip && bt_lod_at(p->lod, p->track, raw, &span)) p->selected = span;
+  }
+  int64_t first = bt_time_add(rank->first, rank->offset_ns);
+  if (rank->first <= rank->last && first < view->last) {
+    if (view->first > first) first = view->first;
+    int from = bt_view_column(view, view->first);
+    p->dots_from = from < 0 ? 0 : from;
+    p->dots_to = bt_view_column(view, view->last);
+  }
+}
+
+/* A span that has not ended grows over what is idle. */
+static void paint_open(painter *p) {
+  bt_lane lane = p->row->is_lane ? p->row->lane : BT_LANE_COMPUTE;
+  for (size_t i = 0; i < p->rank->open_count; i++) {
+    const bt_event *event = &p->rank->open[i].event;
+    unsigned kind = event->on_code;
+    if (bt_lane_of(kind) != lane || kind == BT_GATE || event->start >= p->clip) continue;
+    int64_t until = bt_time_add(event->start, event->duration);
+    if (until > p->clip) until = p->clip;
+    int from = eighth_of(p, event->start), to = eighth_of(p, until);
+    if (to == from && to < p->view->columns * 8 && event->start >= bt_time_sub(p->view->origin, p->offset)) to++;
+    bt_color color = bt_theme_kind(kind, event->chunk);
+    for (int column = from / 8; column * 8 < to; column++) {
+      bt_lod_sum *sum = &p->view->sums[column];
+      if (!sum->segments && sum->starts > 0) continue;
+      for (int e = column * 8; e < column * 8 + 8; e++) {
+        if (e >= from && e < to && p->view->eighths[e] == NOTHING) p->view->eighths[e] = (uint8_t)color;
+      }
+      if (!p->fine && bt_grid_at(p->grid, p->y, p->view->left + column)->glyph == ' ') {
+        put_letter(p, column, kind, color, bt_theme_letter(kind));
+      }
+    }
+  }
+}
+
+static void draw_fine(painter *p) {
+  bt_view *view = p->view;
+  memset(view->eighths, NOTHING, (size_t)view->columns * 8);
+  block b, previous;
+  bool any = false;
+  for (size_t at = 0; next_block(p, &at, &b);) {
+    paint_block(p, &b, any ? &previous : NULL);
+    previous = b;
+    any = true;
+  }
+  paint_open(p);
+  for (int column = 0; column < view->columns; column++) {
+    const bt_lod_sum *sum = &view->sums[column];
+    if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
+    else put_eighths(p, column, &view->eighths[column * 8]);
+  }
+  for (size_t at = 0; next_block(p, &at, &b);) label_block(p, &b);
+}
+
+static void draw_letters(painter *p) {
+  block b;
+  for (int column = 0; column < p->view->columns; column++) {
+    const bt_lod_sum *sum = &p->view->sums[column];
+    if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
+  }
+  for (size_t at = 0; next_block(p, &at, &b);) letter_block(p, &b);
+  paint_open(p);
+  for (int column = 0; column < p->view->columns; column++) {
+    bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + column);
+    if (cell->glyph == ' ' && cell->bg == BT_COLOR_DEFAULT) put_idle(p, column);
+  }
+}
+
+/* Columns behind the clock show nothing, even where they are sums. */
+static void cut_at_clock(painter *p) {
+  if (p->clip == INT64_MAX) return;
+  int column = bt_view_column(p->view, bt_time_add(p->clip, p->offset));
+  for (column = column < 0 ? 0 : column + 1; column < p->view->columns; column++) {
+    bt_grid_put(p->grid, p->y, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  }
+}
+
+static void draw_step_lines(painter *p) {
+  bt_view *view = p->view;
+  size_t index;
+  (void)bt_steps_at(&view->steps, view->origin, &index);
+  int previous = -4;
+  for (; index < view->steps.count && view->steps.items[index].begin < bt_view_end(view); index++) {
+    int column = bt_view_column(view, view->steps.items[index].begin);
+    if (column < 0 || view->steps.items[index].begin > view->last) continue;
+    if (column - previous < 8 && previous >= 0) return; /* too many to be lines */
+    bt_cell *cell = bt_grid_at(p->grid, p->y, view->left + column);
+    if (cell->bg == BT_COLOR_DEFAULT && !(cell->attributes & BT_ATTR_REVERSE) &&
+        (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_DOT))) {
+      bt_grid_put(p->grid, p->y, view->left + column, bt_theme_glyph(&view->theme, BT_GLYPH_STEP), BT_COLOR_FAINT,
+                  BT_COLOR_DEFAULT, 0);
+    }
+    previous = column;
+  }
+}
+
+/* The cursor in a bubble. */
+static void draw_cursor(painter *p) {
+  bt_view *view = p->view;
+  if (bt_view_row(view) != p->row || p->selected != SIZE_MAX) return;
+  int column = bt_view_column(view, view->cursor.time);
+  if (column < 0 || column >= view->columns) return;
+  bt_cell *cell = bt_grid_at(p->grid, p->y, view->left + column);
+  if (cell->bg == BT_COLOR_DEFAULT) {
+    cell->fg = BT_COLOR_STRONG;
+    cell->attributes |= BT_ATTR_BOLD;
+    if (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_DOT)) {
+      cell->glyph = view->theme.utf8 ? 0x2022 : '*';
+    }
+  }
+}
+
+bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
+  painter p;
+  start_painter(&p, view, row, grid, y);
+  view->segments.count = 0;
+  bt_status status = bt_lod_columns(p.lod, p.track, bt_time_sub(view->origin, p.offset), view->width,
+                                    (size_t)view->columns, view->sums, &view->segments);
+  if (status != BT_OK) return status;
+  if (p.fine) draw_fine(&p);
+  else draw_letters(&p);
+  cut_at_clock(&p);
+  draw_step_lines(&p);
+  draw_cursor(&p);
+  return BT_OK;
+}
+
+static void draw_sends(bt_view *view, const bt_row *from, const bt_row *to, bt_code kind, bt_glyph glyph, bt_grid *grid,
+                       int y) {
+  const bt_rank *rank = &view->trace->ranks[from->rank_index];
+  const bt_track *track = &rank->tracks[BT_LANE_P2P];
+  int64_t start = bt_time_sub(view->origin, rank->offset_ns), end = bt_time_sub(bt_view_end(view), rank->offset_ns);
+  size_t first = bt_track_lower_bound(track, bt_time_sub(start, track->longest));
+  size_t last = bt_track_lower_bound(track, end);
+  if (last - first > (size_t)view->columns) return; /* too many to tell apart */
+  uint32_t own = bt_theme_glyph(&view->theme, glyph), both = bt_theme_glyph(&view->theme, BT_GLYPH_BOTH);
+  for (size_t i = first; i < last; i++) {
+    const bt_span *span = &track->spans[i];
+    const bt_span_more *more = bt_span_details(track, span);
+    if (span->kind != kind || more == NULL) continue;
+    const bt_rank *peer = bt_trace_find(view->trace, more->peer);
+    if (peer == NULL || bt_rank_stage(peer) != to->stage) continue;
+    int64_t sent = bt_time_add(span->start, rank->offset_ns);
+    int column = bt_view_column(view, sent);
+    if (column < 0 || column >= view->columns || sent > view->last) continue;
+    const bt_cell *cell = bt_grid_at(grid, y, view->left + column);
+    bt_grid_put(grid, y, view->left + column, cell->glyph == ' ' || cell->glyph == own ? own : both, BT_COLOR_P2P,
+                BT_COLOR_DEFAULT, 0);
+  }
+}
+
+void bt_gantt_messages(bt_view *view, const bt_row *above, const bt_row *below, bt_grid *grid, int y) {
+  if (view->width == 0) return;
+  draw_sends(view, above, below, BT_SEND_F, BT_GLYPH_DOWN, grid, y);
+  draw_sends(view, below, above, BT_SEND_B, BT_GLYPH_UP, grid, y);
+}

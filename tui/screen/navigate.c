@@ -1,0 +1,548 @@
+#include "tui/screen/navigate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/screen/detail.h"
+#include "tui/screen/screen.h"
+#include "tui/screen/search.h"
+#include "tui/screen/text.h"
+
+void bt_navigate_remember(bt_view *view) {
+  if (view->history_count == BT_VIEW_HISTORY) {
+    memmove(&view->history[0], &view->history[1], (BT_VIEW_HISTORY - 1) * sizeof view->history[0]);
+    view->history_count--;
+  }
+  view->history[view->history_count++] = (bt_place){view->origin, view->width, view->cursor, view->replica};
+}
+
+static void back(bt_view *view) {
+  if (view->history_count == 0) {
+    bt_view_say(view, "no jump to go back from");
+    return;
+  }
+  const bt_place *place = &view->history[--view->history_count];
+  view->origin = place->origin;
+  view->width = place->width;
+  view->cursor = place->cursor;
+  view->replica = place->replica;
+  view->follow = false;
+}
+
+static void pan(bt_view *view, int64_t columns) {
+  int64_t origin = bt_time_add(view->origin, bt_time_mul(columns, view->width));
+  /* some of the data stays in sight */
+  int64_t latest = bt_time_sub(view->last, bt_time_mul(view->columns / 8, view->width));
+  int64_t earliest = bt_time_sub(view->first, bt_time_mul(view->columns - view->columns / 8, view->width));
+  if (latest < view->first) latest = view->first;
+  bool at_end = columns > 0 && view->origin >= latest, at_start = columns < 0 && view->origin <= earliest;
+  if (at_end || at_start) {
+    bt_view_say(view, at_end ? "this is the end of the data" : "this is the start of the run");
+    return;
+  }
+  if (columns > 0 && origin > latest) origin = bt_time_add(view->origin, (latest - view->origin) / view->width * view->width);
+  if (columns < 0 && origin < earliest) origin = bt_time_sub(view->origin, (view->origin - earliest) / view->width * view->width);
+  if (columns < 0) view->follow = false;
+  view->origin = origin;
+}
+
+void bt_navigate_to(bt_view *view, int64_t time) {
+  view->cursor.time = time;
+  int column = bt_view_column(view, time);
+  if (column >= view->columns / 16 && column < view->columns - view->columns / 8) return;
+  if (column >= 0 && column < view->columns && time >= view->last) return;
+  int64_t columns = bt_time_sub(time, view->origin) / view->width - view->columns / 3;
+  view->origin = bt_time_add(view->origin, bt_time_mul(columns, view->width));
+  view->follow = false;
+}
+
+static void zoom(bt_view *view, double factor, unsigned count) {
+  double width = (double)view->width;
+  for (unsigned i = 0; i < count && i < 64; i++) width *= factor;
+  double most = (double)bt_time_sub(view->last, view->first) * 4 / view->columns + 1;
+  if (width < 1) width = 1;
+  if (width > most) width = most > (double)view->width ? most : (double)view->width;
+  int64_t rounded = (int64_t)width;
+  if (factor > 1 && rounded == view->width && width < most) rounded++;
+  if (rounded == view->width) {
+    bt_view_say(view, factor < 1 ? "one column is 1 ns already" : "the run is all in sight already");
+    return;
+  }
+  int column = bt_view_column(view, view->cursor.time);
+  view->width = rounded;
+  view->origin = bt_time_sub(view->cursor.time, bt_time_mul(column, rounded));
+}
+
+static void fit(bt_view *view, int64_t from, int64_t to) {
+  int64_t length = bt_time_sub(to, from);
+  view->width = length / view->columns + 1;
+  view->width += view->width / 32;
+  view->origin = bt_time_sub(from, view->width);
+}
+
+static void fit_step(bt_view *view) {
+  size_t index;
+  if (!bt_steps_at(&view->steps, view->cursor.time, &index)) {
+    bt_view_say(view, view->steps.count == 0 ? "this run has no step marks" : "the cursor is before the first step");
+    return;
+  }
+  const bt_step_window *window = bt_steps_window(&view->steps, index, view->trace, view->lods, &view->rows);
+  int64_t to = window->from < window->to ? window->to : view->last;
+  int64_t from = window->from < window->to ? window->from : window->begin;
+  bt_navigate_remember(view);
+  fit(view, from, to);
+  view->follow = false;
+}
+
+static void move_row(bt_view *view, int64_t rows) {
+  const bt_row *row = bt_view_row(view);
+  if (row == NULL) return;
+  int64_t at = row - view->rows.items, to = at + rows;
+  if (to < 0) to = 0;
+  if (to >= (int64_t)view->rows.count) to = (int64_t)view->rows.count - 1;
+  if (to == at) {
+    bt_view_say(view, rows < 0 ? "this is the first row" : "this is the last row");
+    return;
+  }
+  const bt_row *target = &view->rows.items[to];
+  view->cursor.stage = target->stage;
+  view->cursor.rank = target->is_lane ? target->rank : -1;
+  view->cursor.lane = target->lane;
+}
+
+/* --- jumps -------------------------------------------------------------------------------------------------------------- */
+
+typedef struct lane_at {
+  const bt_rank *rank;
+  const bt_track *track;
+  const bt_lod *lod;
+} lane_at;
+
+static lane_at cursor_lane(const bt_view *view) {
+  const bt_row *row = bt_view_row(view);
+  bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
+  const bt_rank *rank = &view->trace->ranks[row->rank_index];
+  return (lane_at){rank, &rank->tracks[lane], bt_lod_of(view->lods, row->rank_index, lane)};
+}
+
+static void next_block(bt_view *view, int direction) {
+  lane_at at = cursor_lane(view);
+  int64_t raw = bt_time_sub(view->cursor.time, at.rank->offset_ns);
+  size_t index = bt_track_lower_bound(at.track, direction > 0 && raw < INT64_MAX ? raw + 1 : raw);
+  bool found = false;
+  if (direction > 0) {
+    for (; index < at.track->count && !found; index++) {
+      found = at.track->spans[index].kind != BT_GATE && bt_span_duration(at.track, &at.track->spans[index]) > 0;
+    }
+  } else {
+    for (; index > 0 && !found; index--) {
+      found = at.track->spans[index - 1].kind != BT_GATE && bt_span_duration(at.track, &at.track->spans[index - 1]) > 0;
+    }
+    index++;
+  }
+  int64_t start = found ? bt_time_add(at.track->spans[index - 1].start, at.rank->offset_ns) : 0;
+  if (!found || start > view->last) {
+    bt_view_say(view, "no %s block in this row", direction > 0 ? "later" : "earlier");
+    return;
+  }
+  bt_navigate_to(view, start);
+}
+
+static bool gap_near(const bt_view *view, const lane_at *at, int64_t raw, int64_t *from, int64_t *to) {
+  return bt_lod_gap_at(at->lod, at->track, raw, from, to) && *from != INT64_MIN && *to != INT64_MAX &&
+         bt_time_add(*to, at->rank->offset_ns) <= view->last;
+}
+
+/* A bubble counts from an eighth of a column on: shorter ones are not to be seen anyway. */
+static void next_bubble(bt_view *view, int direction) {
+  lane_at at = cursor_lane(view);
+  int64_t raw = bt_time_sub(view->cursor.time, at.rank->offset_ns), least = view->width / 8 + 1;
+  int64_t from, to;
+  if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) raw = direction > 0 ? to : bt_time_sub(from, 1);
+  for (size_t tries = 0; tries < 200000 && raw > INT64_MIN + 1 && raw < INT64_MAX - 1; tries++) {
+    if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) {
+      if (from == INT64_MIN || to == INT64_MAX) break;
+      if (gap_near(view, &at, raw, &from, &to) && bt_time_sub(to, from) >= least) {
+        bt_navigate_to(view, bt_time_add(from + (to - from) / 2, at.rank->offset_ns));
+        return;
+      }
+      raw = direction > 0 ? to : from - 1;
+      continue;
+    }
+    size_t span;
+    if (!bt_lod_at(at.lod, at.track, raw, &span)) break;
+    int64_t end = bt_time_add(at.track->spans[span].start, bt_span_duration(at.track, &at.track->spans[span]));
+    raw = direction > 0 ? end : bt_time_sub(at.track->spans[span].start, 1);
+  }
+  bt_view_say(view, "no %s bubble in this row (of an eighth of a column or more)", direction > 0 ? "later" : "earlier");
+}
+
+static void largest_bubble(bt_view *view) {
+  int64_t best = 0, best_time = 0;
+  const bt_row *best_row = NULL;
+  int64_t view_from = view->origin > view->first ? view->origin : view->first;
+  int64_t view_to = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
+  for (size_t i = 0; i < view->rows.count; i++) {
+    const bt_row *row = &view->rows.items[i];
+    if (row->is_lane) continue;
+    const bt_rank *rank = &view->trace->ranks[row->rank_index];
+    int64_t from, to;
+    if (!bt_lod_longest_gap(bt_lod_of(view->lods, row->rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
+                            bt_time_sub(view_from, rank->offset_ns), bt_time_sub(view_to, rank->offset_ns), &from, &to)) {
+      continue;
+    }
+    if (bt_time_sub(to, from) <= best) continue;
+    best = bt_time_sub(to, from);
+    best_time = bt_time_add(from + (to - from) / 2, rank->offset_ns);
+    best_row = row;
+  }
+  if (best_row == NULL) {
+    bt_view_say(view, "no bubble in the visible range");
+    return;
+  }
+  bt_navigate_remember(view);
+  view->cursor.stage = best_row->stage;
+  view->cursor.rank = -1;
+  bt_navigate_to(view, best_time);
+}
+
+static void next_step(bt_view *view, int64_t count) {
+  size_t index;
+  bool inside = bt_steps_at(&view->steps, view->cursor.time, &index);
+  if (view->steps.count == 0) {
+    bt_view_say(view, "this run has no step marks");
+    return;
+  }
+  int64_t to = inside ? (int64_t)index + count : 0;
+  if (count < 0 && inside && view->cursor.time > view->steps.items[index].begin) to++; /* first its own start */
+  if (to < 0 || to >= (int64_t)view->steps.count || view->steps.items[to].begin > view->last) {
+    bt_view_say(view, count > 0 ? "this is the last step" : "this is the first step");
+    return;
+  }
+  /* the step comes to where the last one was */
+  int64_t begin = view->steps.items[to].begin;
+  int64_t moved = bt_time_sub(begin, inside ? view->steps.items[index].begin : view->cursor.time);
+  view->origin = bt_time_add(view->origin, moved / view->width * view->width);
+  view->cursor.time = begin;
+  view->follow = false;
+  if (bt_view_column(view, begin) < 0 || bt_view_column(view, begin) >= view->columns) bt_navigate_to(view, begin);
+}
+
+static void go_to_block(bt_view *view, const bt_block *block) {
+  const bt_rank *rank = &view->trace->ranks[block->rank_index];
+  size_t members;
+  const bt_stage_member *first = bt_rows_members(&view->rows, bt_rank_stage(rank), &members);
+  bt_navigate_remember(view);
+  bool own_row = block->lane == BT_LANE_COMPUTE && members > 0 && first->rank == rank->rank;
+  view->cursor.stage = bt_rank_stage(rank);
+  view->cursor.rank = own_row ? -1 : rank->rank;
+  view->cursor.lane = block->lane;
+  if (!own_row) bt_view_open(view, view->cursor.stage, true);
+  bt_navigate_to(view, block->start);
+}
+
+static void go_to_producer(bt_view *view, bool consumer) {
+  bt_block block, other;
+  if (!bt_detail_at_cursor(view, &block)) {
+    bt_view_say(view, "the cursor is on no block: w goes to the next one");
+  } else if (consumer ? !bt_detail_consumer(view, &block, &other) : !bt_detail_producer(view, &block, &other)) {
+    bt_view_say(view, consumer ? "this block's microbatch goes nowhere from here" : "this block waited for no other rank");
+  } else if (other.start > view->last) {
+    bt_view_say(view, "that has not happened yet");
+  } else {
+    go_to_block(view, &other);
+  }
+}
+
+/* --- what is shown ------------------------------------------------------------------------------------------------------- */
+
+void bt_view_open(bt_view *view, int32_t stage, bool open) {
+  for (size_t i = 0; i < view->open_count; i++) {
+    if (view->open_stages[i] != stage) continue;
+    if (!open) view->open_stages[i] = view->open_stages[--view->open_count];
+    return;
+  }
+  if (!open) return;
+  if (view->open_count == view->open_capacity) {
+    size_t capacity = view->open_capacity == 0 ? 16 : view->open_capacity * 2;
+    int32_t *stages = realloc(view->open_stages, capacity * sizeof *stages);
+    if (stages == NULL) return;
+    view->open_stages = stages;
+    view->open_capacity = capacity;
+  }
+  view->open_stages[view->open_count++] = stage;
+}
+
+static bool has_lanes(const bt_view *view, const bt_row *row) {
+  if (row->members > 1) return true;
+  for (unsigned lane = BT_LANE_P2P; lane < BT_LANE_COUNT; lane++) {
+    if (view->trace->ranks[row->rank_index].tracks[lane].count > 0) return true;
+  }
+  return false;
+}
+
+static void toggle_lanes(bt_view *view) {
+  const bt_row *row = bt_view_row(view);
+  bool open = false;
+  for (size_t i = 0; i < view->open_count; i++) open = open || view->open_stages[i] == row->stage;
+  if (!open && !has_lanes(view, row)) {
+    bt_view_say(view, "stage %d recorded compute only: there are no other lanes", (int)row->stage);
+    return;
+  }
+  bt_view_open(view, row->stage, !open);
+  view->cursor.rank = -1;
+}
+
+static void toggle_all_lanes(bt_view *view) {
+  bool close = view->open_count > 0;
+  view->open_count = 0;
+  view->cursor.rank = -1;
+  if (close) return;
+  for (size_t i = 0; i < view->rows.count; i++) {
+    if (has_lanes(view, &view->rows.items[i])) bt_view_open(view, view->rows.items[i].stage, true);
+  }
+  if (view->open_count == 0) bt_view_say(view, "this run recorded compute only: there are no other lanes");
+}
+
+static void next_replica(bt_view *view, int64_t count) {
+  int64_t to = view->replica + count;
+  if (view->rows.replicas < 2) bt_view_say(view, "this run has one replica");
+  else if (to < 0 || to >= view->rows.replicas) bt_view_say(view, "there are %d replicas", (int)view->rows.replicas);
+  else view->replica = (int32_t)to;
+}
+
+static void change_speed(bt_view *view, double factor, unsigned count) {
+  if (!view->replaying) {
+    bt_view_say(view, "speed is for a replay: bubbletop view --replay RUN");
+    return;
+  }
+  for (unsigned i = 0; i < count; i++) {
+    double speed = view->speed * factor;
+    if (speed >= 1.0 / 1048576 && speed <= 1048576) view->speed = speed;
+  }
+  bt_view_say(view, "replay at %g times real speed", view->speed);
+}
+
+static void step_once(bt_view *view, unsigned count) {
+  if (!view->replaying) {
+    bt_view_say(view, "stepping is for a replay: bubbletop view --replay RUN");
+    return;
+  }
+  view->paused = true;
+  for (unsigned i = 0; i < count; i++) {
+    size_t index;
+    bool inside = bt_steps_at(&view->steps, view->clock, &index);
+    size_t next = inside ? index + 1 : 0;
+    if (next < view->steps.count) {
+      view->clock = view->steps.items[next].begin;
+      continue;
+    }
+    int64_t end = view->clock;
+    for (size_t m = 0; m < view->rows.member_count; m++) {
+      const bt_rank *rank = &view->trace->ranks[view->rows.members[m].rank_index];
+      int64_t last = rank->first > rank->last ? end : bt_time_add(rank->last, rank->offset_ns);
+      if (last > end) end = last;
+    }
+    if (end == view->clock) bt_view_say(view, "this is the end of the run");
+    view->clock = end;
+    return;
+  }
+}
+
+static void set_follow(bt_view *view) {
+  view->follow = !view->follow;
+  if (view->follow) {
+    view->paused = false;
+    if (!view->feed.live && !view->replaying) {
+      view->follow = false;
+      bt_view_say(view, "the run has ended: there is nothing to follow");
+    }
+  } else {
+    bt_view_say(view, "the picture stands still; f follows again");
+  }
+}
+
+static void set_pause(bt_view *view) {
+  if (!view->replaying && !view->feed.live) {
+    bt_view_say(view, "the run has ended: there is nothing to pause");
+    return;
+  }
+  view->paused = !view->paused;
+  if (!view->paused) view->follow = true;
+}
+
+static bool needs_data(bt_action action) {
+  return action < BT_ACTION_PAUSE && action != BT_ACTION_SCOPE && action != BT_ACTION_TIMES;
+}
+
+static void move(bt_view *view, bt_action action, unsigned count) {
+  int64_t n = count;
+  if (action != BT_ACTION_ROW_UP && action != BT_ACTION_ROW_DOWN) view->placed = true;
+  switch (action) {
+  case BT_ACTION_PAN_LEFT: pan(view, -n * (view->columns / 8)); break;
+  case BT_ACTION_PAN_RIGHT: pan(view, n * (view->columns / 8)); break;
+  case BT_ACTION_PAGE_LEFT: pan(view, -n * (view->columns - view->columns / 8)); break;
+  case BT_ACTION_PAGE_RIGHT: pan(view, n * (view->columns - view->columns / 8)); break;
+  case BT_ACTION_ROW_UP: move_row(view, -n); break;
+  case BT_ACTION_ROW_DOWN: move_row(view, n); break;
+  case BT_ACTION_ROWS_UP: move_row(view, -n * (view->area_rows / view->spacing / 2 + 1)); break;
+  case BT_ACTION_ROWS_DOWN: move_row(view, n * (view->area_rows / view->spacing / 2 + 1)); break;
+  case BT_ACTION_ZOOM_IN: zoom(view, 1 / 1.5, count); break;
+  case BT_ACTION_ZOOM_OUT: zoom(view, 1.5, count); break;
+  case BT_ACTION_FIT_STEP: fit_step(view); break;
+  case BT_ACTION_FIT_RUN:
+    bt_navigate_remember(view);
+    fit(view, view->first, view->last);
+    break;
+  case BT_ACTION_START:
+    bt_navigate_remember(view);
+    view->origin = view->cursor.time = view->first;
+    view->follow = false;
+    break;
+  case BT_ACTION_END:
+    bt_navigate_remember(view);
+    view->cursor.time = view->last;
+    view->origin = bt_time_sub(view->last, bt_time_mul(view->width, view->columns - 2));
+    if (view->origin < view->first) view->origin = view->first;
+    view->follow = view->feed.live || view->replaying;
+    break;
+  case BT_ACTION_CENTRE:
+    view->origin = bt_time_add(view->origin, bt_time_mul(bt_view_column(view, view->cursor.time) - view->columns / 2,
+                                                         view->width));
+    view->follow = false;
+    break;
+  case BT_ACTION_NEXT_STEP: next_step(view, n); break;
+  case BT_ACTION_PREVIOUS_STEP: next_step(view, -n); break;
+  default: break;
+  }
+}
+
+static void jump(bt_view *view, bt_action action, unsigned count) {
+  for (unsigned i = 0; i < count && view->message[0] == 0; i++) {
+    switch (action) {
+    case BT_ACTION_NEXT_BLOCK: next_block(view, 1); break;
+    case BT_ACTION_PREVIOUS_BLOCK: next_block(view, -1); break;
+    case BT_ACTION_NEXT_BUBBLE: next_bubble(view, 1); break;
+    case BT_ACTION_PREVIOUS_BUBBLE: next_bubble(view, -1); break;
+    case BT_ACTION_LARGEST_BUBBLE: largest_bubble(view); break;
+    case BT_ACTION_PRODUCER: go_to_producer(view, false); break;
+    case BT_ACTION_FOLLOW_MICROBATCH: go_to_producer(view, true); break;
+    case BT_ACTION_BACK: back(view); break;
+    case BT_ACTION_SEARCH_NEXT: (void)bt_search(view, view->query, 1); break;
+    case BT_ACTION_SEARCH_PREVIOUS: (void)bt_search(view, view->query, -1); break;
+    default: return;
+    }
+  }
+}
+
+static void change(bt_view *view, bt_action action, unsigned count) {
+  switch (action) {
+  case BT_ACTION_SEARCH:
+    view->asking = true;
+    view->query[0] = 0;
+    break;
+  case BT_ACTION_LANES: toggle_lanes(view); break;
+  case BT_ACTION_ALL_LANES: toggle_all_lanes(view); break;
+  case BT_ACTION_NEXT_REPLICA: next_replica(view, count); break;
+  case BT_ACTION_PREVIOUS_REPLICA: next_replica(view, -(int64_t)count); break;
+  case BT_ACTION_SCOPE:
+    view->scope = (view->scope + 1) % BT_SCOPE_COUNT;
+    bt_view_say(view, "bubble %% over the %s", bt_view_scope_label(view));
+    break;
+  case BT_ACTION_TIMES:
+    view->absolute = !view->absolute;
+    bt_view_say(view, view->absolute ? "times since the run's start" : "times since the step's start");
+    break;
+  case BT_ACTION_PAUSE: set_pause(view); break;
+  case BT_ACTION_FOLLOW: set_follow(view); break;
+  case BT_ACTION_STEP_ONCE: step_once(view, count); break;
+  case BT_ACTION_SLOWER: change_speed(view, 0.5, count); break;
+  case BT_ACTION_FASTER: change_speed(view, 2, count); break;
+  case BT_ACTION_HELP:
+    view->help = true;
+    view->help_top = 0;
+    break;
+  case BT_ACTION_REDRAW: view->redraw = true; break;
+  case BT_ACTION_SUSPEND: view->suspend = true; break;
+  case BT_ACTION_QUIT: view->quit = true; break;
+  default: break;
+  }
+}
+
+void bt_navigate(bt_view *view, bt_action action, unsigned count) {
+  if (needs_data(action) && (view->width == 0 || bt_view_row(view) == NULL)) {
+    bt_view_say(view, "nothing to see yet");
+    return;
+  }
+  if (action <= BT_ACTION_CENTRE || action == BT_ACTION_NEXT_STEP || action == BT_ACTION_PREVIOUS_STEP) {
+    move(view, action, count);
+  } else if (action <= BT_ACTION_BACK || action == BT_ACTION_SEARCH_NEXT || action == BT_ACTION_SEARCH_PREVIOUS) {
+    jump(view, action, count);
+  } else {
+    change(view, action, count);
+  }
+}
+
+/* --- keys ---------------------------------------------------------------------------------------------------------------- */
+
+static void key_of_search(bt_view *view, bt_key key) {
+  size_t length = strlen(view->query);
+  if (key == BT_KEY_ENTER) {
+    view->asking = false;
+    bt_navigate_remember(view);
+    (void)bt_search(view, view->query, 1);
+  } else if (key == BT_KEY_ESCAPE || key == 3) {
+    view->asking = false;
+    view->query[0] = 0;
+  } else if (key == BT_KEY_BACKSPACE || key == BT_KEY_DELETE) {
+    if (length == 0) view->asking = false;
+    else view->query[length - 1] = 0;
+  } else if (key >= ' ' && key < 0x7F && length + 1 < sizeof view->query) {
+    view->query[length] = (char)key;
+    view->query[length + 1] = 0;
+  } else {
+    return;
+  }
+}
+
+void bt_screen_key(bt_view *view, bt_key key) {
+  view->message[0] = 0;
+  if (view->asking) {
+    key_of_search(view, key);
+    return;
+  }
+  const bt_binding *binding = bt_binding_of_key(key);
+  if (view->screen_columns > 0 &&
+      (view->screen_columns < BT_VIEW_MIN_COLUMNS || view->screen_rows < BT_VIEW_MIN_ROWS)) {
+    if (binding != NULL && (binding->action >= BT_ACTION_REDRAW)) bt_navigate(view, binding->action, 1);
+    return; /* blind keys do nothing */
+  }
+  if (view->help) {
+    bool up = key == BT_KEY_UP || key == 'k', down = key == BT_KEY_DOWN || key == 'j';
+    if (up || down) view->help_top += up ? -1 : 1;
+    else view->help = false;
+    if (binding != NULL && binding->action >= BT_ACTION_REDRAW && key != 'q') bt_navigate(view, binding->action, 1);
+    return;
+  }
+  if ((key >= '1' && key <= '9') || (key == '0' && view->count > 0)) {
+    view->count = view->count < 100000 ? view->count * 10 + (key - '0') : view->count;
+    return;
+  }
+  unsigned count = view->count;
+  view->count = 0;
+  if (key == BT_KEY_ESCAPE) {
+    if (count == 0) bt_view_say(view, "q quits, ? is help");
+    return;
+  }
+  if (binding == NULL) {
+    char name[16];
+    bt_view_say(view, "%s does nothing here: ? is help", bt_key_name(key, name));
+    return;
+  }
+  if (count > 1 && !binding->counts) {
+    char name[16];
+    bt_view_say(view, "%s takes no count", bt_key_name(key, name));
+    return;
+  }
+  bt_navigate(view, binding->action, count > 0 ? count : 1);
+}

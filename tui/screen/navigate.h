@@ -1,0 +1,13 @@
+/* Moves of the picture and of the cursor. Each says in the message line why it could not. */
+#ifndef BT_SCREEN_NAVIGATE_H
+#define BT_SCREEN_NAVIGATE_H
+
+#include "tui/screen/view.h"
+
+void bt_navigate(bt_view *view, bt_action action, unsigned count);
+/* Puts the cursor on a time, and moves the picture only as far as needed. */
+void bt_navigate_to(bt_view *view, int64_t time);
+/* Remembers where the view is, for `back`. */
+void bt_navigate_remember(bt_view *view);
+
+#endif

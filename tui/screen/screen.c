@@ -1,0 +1,78 @@
+#include "tui/screen/screen.h"
+
+#include "tui/screen/chrome.h"
+#include "tui/screen/gantt.h"
+#include "tui/screen/text.h"
+
+static bt_status draw_rows(bt_view *view, bt_grid *grid) {
+  for (int line = 0; line < view->area_rows; line++) {
+    size_t index = view->top_row + (size_t)(line / view->spacing);
+    if (index >= view->rows.count) break;
+    const bt_row *row = &view->rows.items[index];
+    int y = view->area_top + line;
+    if (line % view->spacing == 0) {
+      bt_chrome_row(view, row, grid, y);
+      bt_status status = view->width > 0 ? bt_gantt_row(view, row, grid, y) : BT_OK;
+      if (status != BT_OK) return status;
+    } else if (index + 1 < view->rows.count && !row->is_lane && !row[1].is_lane) {
+      bt_gantt_messages(view, row, row + 1, grid, y);
+    }
+  }
+  return BT_OK;
+}
+
+static void say_nothing_yet(bt_view *view, bt_grid *grid) {
+  const char *text = view->feed.loading || view->feed.live ? "waiting for the first spans of the run"
+                                                            : "this run holds no spans";
+  bt_grid_text(grid, view->area_top + view->area_rows / 2, 2, grid->columns - 4, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT,
+               0);
+}
+
+/* What moved since the last frame, if the picture is otherwise the same. */
+static void hint_shift(bt_view *view, bt_grid *grid) {
+  bool same = view->drawn_width == view->width && view->drawn_top == view->top_row && view->width > 0;
+  int64_t moved = same ? bt_time_sub(view->origin, view->drawn_origin) : 0;
+  if (same && moved % view->width == 0) {
+    int64_t columns = moved / view->width;
+    if (columns > -view->columns && columns < view->columns) {
+      grid->shift = (bt_shift){.top = 1,
+                               .bottom = view->area_top + view->area_rows,
+                               .left = view->left,
+                               .columns = (int)columns};
+    }
+  }
+  view->drawn_origin = view->origin;
+  view->drawn_width = view->width;
+  view->drawn_top = view->top_row;
+}
+
+bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
+  bt_status status = bt_grid_resize(grid, rows, columns);
+  if (status != BT_OK) return status;
+  view->screen_rows = rows;
+  view->screen_columns = columns;
+  if (rows < BT_VIEW_MIN_ROWS || columns < BT_VIEW_MIN_COLUMNS) {
+    bt_chrome_too_small(grid);
+    return BT_OK;
+  }
+  status = bt_view_update(view, rows, columns);
+  if (status != BT_OK) return status;
+  bt_chrome_header(view, grid);
+  if (view->help) {
+    bt_chrome_help(view, grid);
+    return BT_OK;
+  }
+  bt_chrome_axis(view, grid);
+  status = draw_rows(view, grid);
+  if (view->width == 0) say_nothing_yet(view, grid);
+  hint_shift(view, grid);
+  int cursor = view->width > 0 ? bt_view_column(view, view->cursor.time) : 0;
+  const bt_row *row = bt_view_row(view);
+  if (row != NULL) {
+    int line = (int)((size_t)(row - view->rows.items) - view->top_row) * view->spacing;
+    grid->cursor_row = view->area_top + line;
+    grid->cursor_column = view->left + cursor;
+  }
+  bt_chrome_bottom(view, grid);
+  return status;
+}

@@ -1,0 +1,137 @@
+#include "tui/screen/steps.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/screen/text.h"
+
+void bt_steps_free(bt_steps *steps) {
+  free(steps->items);
+  memset(steps, 0, sizeof *steps);
+}
+
+bt_status bt_steps_update(bt_steps *steps, const bt_trace *trace, const bt_rows *rows) {
+  const bt_rank *reference = rows->member_count > 0 ? &trace->ranks[rows->members[0].rank_index] : NULL;
+  if (reference == NULL || reference->rank != steps->rank || steps->reordered != trace->reordered ||
+      reference->step_count < steps->count) {
+    steps->count = 0;
+    steps->rank = reference == NULL ? -1 : reference->rank;
+    steps->reordered = trace->reordered;
+  }
+  if (reference == NULL) return BT_OK;
+  if (reference->step_count > steps->capacity) {
+    size_t capacity = reference->step_count + reference->step_count / 2 + 16;
+    bt_step_window *items = realloc(steps->items, capacity * sizeof *items);
+    if (items == NULL) return BT_ERR_NOMEM;
+    steps->items = items;
+    steps->capacity = capacity;
+  }
+  for (size_t i = steps->count; i < reference->step_count; i++) {
+    const bt_step *step = &reference->steps[i];
+    int64_t begin = step->begin != INT64_MIN ? step->begin : step->end;
+    steps->items[i] = (bt_step_window){.id = step->id, .begin = bt_time_add(begin, reference->offset_ns)};
+  }
+  steps->count = reference->step_count;
+  return BT_OK;
+}
+
+/* A rank's marks of a step: usually at the same place as the reference's. */
+static const bt_step *find_step(const bt_rank *rank, int64_t id, size_t hint) {
+  if (hint < rank->step_count && rank->steps[hint].id == id) return &rank->steps[hint];
+  size_t low = 0, high = rank->step_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (rank->steps[middle].id < id) low = middle + 1;
+    else high = middle;
+  }
+  if (low < rank->step_count && rank->steps[low].id == id) return &rank->steps[low];
+  for (size_t i = rank->step_count; i-- > 0;) { /* ids that fell back after a restart */
+    if (rank->steps[i].id == id) return &rank->steps[i];
+  }
+  return NULL;
+}
+
+/* First start and last end of the pipeline ops that begin in [begin, end). */
+static bool ops_extent(const bt_track *track, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
+  size_t from = bt_track_lower_bound(track, begin), to = bt_track_lower_bound(track, end);
+  while (from < to && !bt_code_is_pipeline_op(track->spans[from].kind)) from++;
+  if (from == to) return false;
+  *first = track->spans[from].start;
+  *last = INT64_MIN;
+  /* Spans that end later begin later, except for those that nest: look back no further than the longest span. */
+  for (size_t i = to; i-- > from;) {
+    const bt_span *span = &track->spans[i];
+    if (*last != INT64_MIN && bt_time_add(span->start, track->longest) <= *last) break;
+    if (!bt_code_is_pipeline_op(span->kind)) continue;
+    int64_t until = bt_time_add(span->start, bt_span_duration(track, span));
+    if (until > *last) *last = until;
+  }
+  return true;
+}
+
+static void compute_window(bt_step_window *window, size_t index, const bt_trace *trace, const bt_lod_set *lods,
+                           const bt_rows *rows) {
+  window->from = INT64_MAX;
+  window->to = INT64_MIN;
+  window->complete = rows->member_count > 0;
+  for (size_t i = 0; i < rows->member_count; i++) {
+    const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
+    const bt_step *step = find_step(rank, window->id, index);
+    if (step == NULL || step->begin == INT64_MIN || step->end == INT64_MIN) {
+      window->complete = false;
+      continue;
+    }
+    int64_t first, last;
+    if (!ops_extent(&rank->tracks[BT_LANE_COMPUTE], step->begin, step->end, &first, &last)) continue;
+    first = bt_time_add(first, rank->offset_ns);
+    last = bt_time_add(last, rank->offset_ns);
+    if (first < window->from) window->from = first;
+    if (last > window->to) window->to = last;
+  }
+  window->bubble = NAN;
+  window->known = true;
+  if (window->from >= window->to) return;
+  double busy = 0;
+  for (size_t i = 0; i < rows->member_count; i++) {
+    const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
+    bt_lod_sum sum;
+    bt_lod_range(bt_lod_of(lods, rows->members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
+                 bt_time_sub(window->from, rank->offset_ns), bt_time_sub(window->to, rank->offset_ns), &sum);
+    busy += (double)bt_lod_busy(&sum, BT_LANE_COMPUTE);
+  }
+  window->bubble = 1 - busy / ((double)rows->member_count * (double)bt_time_sub(window->to, window->from));
+}
+
+const bt_step_window *bt_steps_window(bt_steps *steps, size_t index, const bt_trace *trace, const bt_lod_set *lods,
+                                      const bt_rows *rows) {
+  bt_step_window *window = &steps->items[index];
+  if (!window->known || !window->complete) compute_window(window, index, trace, lods, rows);
+  return window;
+}
+
+bool bt_steps_at(const bt_steps *steps, int64_t time, size_t *index) {
+  size_t low = 0, high = steps->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (steps->items[middle].begin <= time) low = middle + 1;
+    else high = middle;
+  }
+  *index = low > 0 ? low - 1 : 0;
+  return low > 0;
+}
+
+bool bt_steps_last(bt_steps *steps, int64_t clock, const bt_trace *trace, const bt_lod_set *lods, const bt_rows *rows,
+                   size_t *index) {
+  size_t at;
+  if (!bt_steps_at(steps, clock, &at)) return false;
+  for (unsigned tries = 0; tries < 64; tries++, at--) { /* incomplete ones are at the end, and few */
+    const bt_step_window *window = bt_steps_window(steps, at, trace, lods, rows);
+    if (window->complete && window->from < window->to && window->to <= clock) {
+      *index = at;
+      return true;
+    }
+    if (at == 0) break;
+  }
+  return false;
+}

@@ -1,0 +1,239 @@
+#define _XOPEN_SOURCE_EXTENDED 1
+#include "tui/screen/terminal.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <term.h>
+#include <termios.h>
+#include <unistd.h>
+#include <wchar.h>
+
+/* curses' macros collide with nothing of ours, but its names are everywhere: they stay in this file. */
+
+enum { PAIR_SLOTS = 1024 };
+
+struct bt_terminal {
+  SCREEN *screen;
+  FILE *out, *in;
+  bt_grid shown; /* what curses' window holds */
+  bool fresh;    /* the window holds nothing of ours */
+  bool synchronized;
+  int pairs[PAIR_SLOTS]; /* 1 + (fg + 1) * 512 + (bg + 1), by pair number */
+  int pair_count, pair_limit;
+};
+
+static void set_up(void) {
+  raw();
+  noecho();
+  nonl();
+  keypad(stdscr, TRUE);
+  nodelay(stdscr, TRUE);
+  leaveok(stdscr, FALSE);
+  curs_set(0);
+}
+
+static bt_color_level color_level(bool no_color) {
+  if (no_color || !has_colors() || start_color() == ERR) return BT_LEVEL_MONO;
+  use_default_colors();
+  if (COLORS >= 256 && COLOR_PAIRS >= 256) return BT_LEVEL_256;
+  if (COLORS >= 16 && COLOR_PAIRS >= 256) return BT_LEVEL_16;
+  return COLORS >= 8 && COLOR_PAIRS >= 64 ? BT_LEVEL_8 : BT_LEVEL_MONO;
+}
+
+bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **terminal, bt_color_level *level,
+                           bt_error *error) {
+  const char *type = options->type != NULL ? options->type : getenv("TERM");
+  if (type == NULL || type[0] == 0) {
+    return bt_fail(error, BT_ERR_ARG, "TERM is not set, so the terminal's type is unknown: try TERM=xterm");
+  }
+  bt_terminal *t = calloc(1, sizeof *t);
+  if (t == NULL) return bt_fail(error, BT_ERR_NOMEM, "no memory");
+  t->out = options->out;
+  t->in = options->in;
+  t->fresh = true;
+  t->screen = newterm(type, options->out, options->in);
+  if (t->screen == NULL) {
+    free(t);
+    return bt_fail(error, BT_ERR_ARG, "terminal type '%.40s' is not known here: try TERM=xterm", type);
+  }
+  set_up();
+  set_escdelay(25);
+  *level = color_level(options->no_color);
+  t->synchronized = *level == BT_LEVEL_256;
+  t->pair_limit = COLOR_PAIRS < PAIR_SLOTS ? COLOR_PAIRS : PAIR_SLOTS;
+  if (options->rows > 0 && options->columns > 0) resizeterm(options->rows, options->columns);
+  *terminal = t;
+  return BT_OK;
+}
+
+void bt_terminal_close(bt_terminal *terminal, bool lost) {
+  if (terminal == NULL) return;
+  if (!lost) endwin();
+  delscreen(terminal->screen);
+  bt_grid_free(&terminal->shown);
+  free(terminal);
+}
+
+void bt_terminal_size(const bt_terminal *terminal, int *rows, int *columns) {
+  (void)terminal;
+  *rows = LINES;
+  *columns = COLS;
+}
+
+void bt_terminal_resized(bt_terminal *terminal) {
+  struct winsize size;
+  if (ioctl(fileno(terminal->out), TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) return;
+  if (size.ws_row == LINES && size.ws_col == COLS) return;
+  resizeterm(size.ws_row, size.ws_col);
+  bt_terminal_redraw(terminal);
+}
+
+/* The pair of two colours, made when it is first needed. Without room for it, the default pair. */
+static int pair_of(bt_terminal *t, int fg, int bg) {
+  if (fg < 0 && bg < 0) return 0;
+  int wanted = 1 + (fg + 1) * 512 + (bg + 1);
+  for (int i = 1; i <= t->pair_count; i++) {
+    if (t->pairs[i] == wanted) return i;
+  }
+  if (t->pair_count + 1 >= t->pair_limit || init_extended_pair(t->pair_count + 1, fg, bg) == ERR) return 0;
+  t->pairs[++t->pair_count] = wanted;
+  return t->pair_count;
+}
+
+static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, const bt_theme *theme) {
+  if (cell->glyph == 0) return; /* the right half of a wide character */
+  int pair = pair_of(t, bt_theme_number(theme, (bt_color)cell->fg), bt_theme_number(theme, (bt_color)cell->bg));
+  attr_t attributes = A_NORMAL;
+  if (cell->attributes & BT_ATTR_BOLD) attributes |= A_BOLD;
+  if (cell->attributes & BT_ATTR_REVERSE) attributes |= A_REVERSE;
+  if (cell->attributes & BT_ATTR_UNDERLINE) attributes |= A_UNDERLINE;
+  wchar_t text[2] = {(wchar_t)cell->glyph, 0};
+  cchar_t complex;
+  setcchar(&complex, text, attributes, 0, &pair);
+  mvadd_wch(row, column, &complex);
+}
+
+static bool same_cell(const bt_cell *a, const bt_cell *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+/* Puts into the window what differs from what it holds. */
+static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
+  bool any = t->fresh;
+  for (int row = 0; row < grid->rows; row++) {
+    for (int column = 0; column < grid->columns; column++) {
+      size_t at = (size_t)row * (size_t)grid->columns + (size_t)column;
+      if (!t->fresh && same_cell(&grid->cells[at], &t->shown.cells[at])) continue;
+      put_cell(t, row, column, &grid->cells[at], theme);
+      t->shown.cells[at] = grid->cells[at];
+      any = true;
+    }
+  }
+  t->fresh = false;
+  return any;
+}
+
+/* Shows the old picture moved by the shift, the new columns blank: then curses finds that characters were deleted or inserted
+ * and writes that instead of the whole row. */
+static void scroll_first(bt_terminal *t, const bt_shift *shift, const bt_theme *theme) {
+  bt_grid *shown = &t->shown;
+  int width = shown->columns - shift->left, by = shift->columns;
+  const bt_cell blank = {.glyph = ' '};
+  if (by < 0) { /* what will fall off at the right must be gone before characters are inserted */
+    for (int row = shift->top; row < shift->bottom; row++) {
+      for (int column = shown->columns + by; column < shown->columns; column++) {
+        *bt_grid_at(shown, row, column) = blank;
+        put_cell(t, row, column, &blank, theme);
+      }
+    }
+    refresh();
+  }
+  for (int row = shift->top; row < shift->bottom; row++) {
+    bt_cell *cells = bt_grid_at(shown, row, shift->left);
+    size_t kept = (size_t)(width - abs(by));
+    memmove(by > 0 ? cells : cells - by, by > 0 ? cells + by : cells, kept * sizeof *cells);
+    for (int i = 0; i < abs(by); i++) cells[by > 0 ? width - 1 - i : i] = blank;
+    for (int i = 0; i < width; i++) put_cell(t, row, shift->left + i, &cells[i], theme);
+  }
+  refresh();
+}
+
+bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_theme *theme) {
+  bt_terminal *t = terminal;
+  if (t->shown.rows != grid->rows || t->shown.columns != grid->columns) {
+    bt_status status = bt_grid_resize(&t->shown, grid->rows, grid->columns);
+    if (status != BT_OK) return status;
+    t->fresh = true;
+    erase();
+  }
+  int width = grid->columns - grid->shift.left;
+  bool shifts = !t->fresh && grid->shift.columns != 0 && abs(grid->shift.columns) <= width / 2;
+  bool begun = false;
+  if (shifts) {
+    if (t->synchronized) begun = putp("\033[?2026h") == OK;
+    scroll_first(t, &grid->shift, theme);
+  }
+  bool moved = t->shown.cursor_row != grid->cursor_row || t->shown.cursor_column != grid->cursor_column;
+  if (put_differences(t, grid, theme) || moved || shifts) {
+    move(grid->cursor_row, grid->cursor_column);
+    refresh();
+    t->shown.cursor_row = grid->cursor_row;
+    t->shown.cursor_column = grid->cursor_column;
+  }
+  if (begun) {
+    putp("\033[?2026l");
+    fflush(t->out);
+  }
+  return ferror(t->out) ? BT_ERR_IO : BT_OK;
+}
+
+bool bt_terminal_behind(const bt_terminal *terminal) {
+  int waiting = 0;
+  return ioctl(fileno(terminal->out), TIOCOUTQ, &waiting) == 0 && waiting > 0;
+}
+
+bt_key bt_terminal_key(bt_terminal *terminal) {
+  wint_t key;
+  (void)terminal;
+  static const struct {
+    wint_t code;
+    bt_key key;
+  } special[] = {
+      {KEY_LEFT, BT_KEY_LEFT},     {KEY_RIGHT, BT_KEY_RIGHT},        {KEY_UP, BT_KEY_UP},
+      {KEY_DOWN, BT_KEY_DOWN},     {KEY_HOME, BT_KEY_HOME},          {KEY_END, BT_KEY_END},
+      {KEY_PPAGE, BT_KEY_PAGE_UP}, {KEY_NPAGE, BT_KEY_PAGE_DOWN},    {KEY_BTAB, BT_KEY_BACK_TAB},
+      {KEY_DC, BT_KEY_DELETE},     {KEY_BACKSPACE, BT_KEY_BACKSPACE}, {KEY_ENTER, BT_KEY_ENTER},
+      {KEY_SLEFT, BT_KEY_SHIFT_LEFT}, {KEY_SRIGHT, BT_KEY_SHIFT_RIGHT}, {KEY_RESIZE, BT_KEY_RESIZE},
+  };
+  int got = get_wch(&key);
+  if (got == ERR) return BT_KEY_NONE;
+  if (got == KEY_CODE_YES) {
+    for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {
+      if (special[i].code == key) return special[i].key;
+    }
+    return BT_KEY_UNKNOWN;
+  }
+  if (key == '\r') return BT_KEY_ENTER;
+  if (key == 0x7F) return BT_KEY_BACKSPACE;
+  return key == 0 ? BT_KEY_UNKNOWN : (bt_key)key;
+}
+
+void bt_terminal_redraw(bt_terminal *terminal) {
+  terminal->fresh = true;
+  erase();
+  clearok(stdscr, TRUE);
+}
+
+void bt_terminal_suspend(bt_terminal *terminal) {
+  struct sigaction standard = {.sa_handler = SIG_DFL}, ours;
+  endwin();
+  sigaction(SIGTSTP, &standard, &ours);
+  kill(0, SIGTSTP); /* the whole job, as the terminal driver would */
+  sigaction(SIGTSTP, &ours, NULL);
+  set_up();
+  bt_terminal_resized(terminal);
+  bt_terminal_redraw(terminal);
+  refresh();
+}

@@ -1,0 +1,285 @@
+#include "tui/screen/view.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/screen/text.h"
+
+void bt_view_init(bt_view *view, const bt_theme *theme) {
+  memset(view, 0, sizeof *view);
+  view->theme = *theme;
+  view->clock = INT64_MAX;
+  view->speed = 1;
+  view->follow = true;
+  view->feed.lag = -1;
+  view->cursor.stage = -1;
+  view->cursor.rank = -1;
+  view->first = INT64_MAX;
+  view->last = INT64_MIN;
+}
+
+void bt_view_free(bt_view *view) {
+  bt_rows_free(&view->rows);
+  bt_steps_free(&view->steps);
+  free(view->open_stages);
+  free(view->sums);
+  free(view->eighths);
+  free(view->segments.items);
+  memset(view, 0, sizeof *view);
+}
+
+void bt_view_say(bt_view *view, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  (void)vsnprintf(view->message, sizeof view->message, format, args);
+  va_end(args);
+}
+
+int64_t bt_view_end(const bt_view *view) {
+  return bt_time_add(view->origin, bt_time_mul(view->width, view->columns));
+}
+
+int bt_view_column(const bt_view *view, int64_t time) {
+  if (time < view->origin) return -1;
+  int64_t column = bt_time_sub(time, view->origin) / view->width;
+  return column < view->columns ? (int)column : view->columns;
+}
+
+const bt_row *bt_view_row(const bt_view *view) {
+  for (size_t i = 0; i < view->rows.count; i++) {
+    const bt_row *row = &view->rows.items[i];
+    if (row->stage != view->cursor.stage) continue;
+    if (row->is_lane ? row->rank == view->cursor.rank && row->lane == view->cursor.lane : view->cursor.rank < 0) return row;
+  }
+  return NULL;
+}
+
+/* --- the extent of the data, and the place of the picture ------------------------------------------------------------ */
+
+static void find_extent(bt_view *view) {
+  view->first = INT64_MAX;
+  view->last = INT64_MIN;
+  for (size_t i = 0; i < view->rows.member_count; i++) {
+    const bt_rank *rank = &view->trace->ranks[view->rows.members[i].rank_index];
+    if (rank->first > rank->last) continue;
+    int64_t first = bt_time_add(rank->first, rank->offset_ns), last = bt_time_add(rank->last, rank->offset_ns);
+    for (size_t k = 0; k < rank->open_count; k++) {
+      int64_t until = bt_time_add(bt_time_add(rank->open[k].event.start, rank->open[k].event.duration), rank->offset_ns);
+      if (until > last) last = until;
+    }
+    if (first < view->first) view->first = first;
+    if (last > view->last) view->last = last;
+  }
+  if (view->replaying && view->clock < view->last) view->last = view->clock;
+}
+
+/* Widths of columns are round numbers: 1, 2 or 5 times a power of ten would make zooming coarse, so three digits. */
+static int64_t round_width(double width) {
+  if (!(width > 1)) return 1;
+  if (width > 9e15) return INT64_C(9000000000000000);
+  int64_t grain = 1;
+  while ((double)grain * 1000 < width) grain *= 10;
+  int64_t whole = (int64_t)(width / (double)grain);
+  if ((double)whole * (double)grain < width) whole++;
+  return whole * grain;
+}
+
+/* The first picture. A run that has ended shows its last whole step; a live one follows at a step's scale, or while there is
+ * no whole step yet, shows all there is. */
+static void place(bt_view *view) {
+  bool ended = !view->replaying && !view->feed.live && !view->feed.loading;
+  size_t step;
+  if (bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &step)) {
+    const bt_step_window *window = &view->steps.items[step];
+    view->width = round_width((double)bt_time_sub(window->to, window->from) * 1.03 / view->columns);
+    view->placed = !view->feed.loading;
+    view->follow = !ended;
+    view->origin = ended ? bt_time_sub(window->from, view->width) : view->first;
+    return;
+  }
+  double span = (double)bt_time_sub(view->last, view->first) / view->columns;
+  if (ended) {
+    view->width = round_width(span * 1.03);
+    view->placed = true;
+    view->follow = false;
+  } else {
+    if (view->width == 0) view->width = 1;
+    while ((double)view->width < span) view->width *= 2;
+  }
+  view->origin = view->first;
+}
+
+/* Keeps the newest data inside the picture. The origin moves by whole columns. */
+static void follow(bt_view *view) {
+  int64_t head = bt_time_sub(view->last, view->origin) / view->width;
+  int64_t over = head - (view->columns - 1);
+  if (over > 0) view->origin = bt_time_add(view->origin, bt_time_mul(over, view->width));
+}
+
+static void keep_cursor(bt_view *view) {
+  if (bt_view_row(view) == NULL && view->rows.count > 0) {
+    const bt_row *near = &view->rows.items[0];
+    for (size_t i = 0; i < view->rows.count; i++) {
+      if (!view->rows.items[i].is_lane && view->rows.items[i].stage <= view->cursor.stage) near = &view->rows.items[i];
+    }
+    view->cursor.stage = near->stage;
+    view->cursor.rank = -1;
+  }
+  if (view->width == 0) return;
+  int64_t end = bt_view_end(view);
+  if (view->cursor.time < view->origin) view->cursor.time = view->origin;
+  if (view->cursor.time >= end) view->cursor.time = end - 1;
+}
+
+static bt_status scratch(bt_view *view, int columns) {
+  if (columns <= 0 || (size_t)columns <= view->scratch_columns) return BT_OK;
+  bt_lod_sum *sums = realloc(view->sums, (size_t)columns * sizeof *sums);
+  if (sums == NULL) return BT_ERR_NOMEM;
+  view->sums = sums;
+  uint8_t *eighths = realloc(view->eighths, (size_t)columns * 8);
+  if (eighths == NULL) return BT_ERR_NOMEM;
+  view->eighths = eighths;
+  view->scratch_columns = (size_t)columns;
+  return BT_OK;
+}
+
+static void lay_out(bt_view *view, int rows, int columns) {
+  view->screen_rows = rows;
+  view->screen_columns = columns;
+  view->left = columns >= 70 ? 19 : 10;
+  view->columns = columns - view->left;
+  view->area_top = 2;
+  /* what lies below: footer, cursor line, the bar, steps and a rule where there is room */
+  int below = rows < 12 ? 2 : rows < 16 ? 3 : rows < 20 ? 4 : 5;
+  view->area_rows = rows - view->area_top - below;
+  view->spacing = (int64_t)view->rows.count * 2 - 1 <= view->area_rows ? 2 : 1;
+}
+
+static void keep_row_visible(bt_view *view) {
+  size_t shown = (size_t)((view->area_rows + view->spacing - 1) / view->spacing);
+  const bt_row *row = bt_view_row(view);
+  size_t at = row == NULL ? 0 : (size_t)(row - view->rows.items);
+  if (at < view->top_row) view->top_row = at;
+  if (at >= view->top_row + shown) view->top_row = at - shown + 1;
+  if (view->top_row + shown > view->rows.count) {
+    view->top_row = view->rows.count > shown ? view->rows.count - shown : 0;
+  }
+}
+
+bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns) {
+  bt_status status = bt_rows_build(&view->rows, view->trace, view->replica, view->open_stages, view->open_count);
+  if (status == BT_OK) status = bt_steps_update(&view->steps, view->trace, &view->rows);
+  if (status != BT_OK) return status;
+  int old_columns = view->columns;
+  lay_out(view, screen_rows, screen_columns);
+  status = scratch(view, view->columns);
+  if (status != BT_OK || view->columns <= 0 || view->area_rows <= 0) return status;
+  if (view->replaying && view->clock == INT64_MAX) {
+    find_extent(view);
+    if (view->first <= view->last) view->clock = view->first;
+  }
+  find_extent(view);
+  if (view->first > view->last) return BT_OK;
+  if (view->width != 0 && old_columns > 0 && old_columns != view->columns && view->follow) {
+    view->origin = bt_time_add(view->origin, bt_time_mul(view->width, old_columns - view->columns));
+    if (view->origin < view->first) view->origin = view->first;
+  }
+  if (!view->placed) {
+    bool first = view->width == 0;
+    int64_t clock = view->clock;
+    if (view->replaying) { /* the scale of the first steps, though they are not there yet */
+      view->clock = INT64_MAX;
+      find_extent(view);
+    }
+    place(view);
+    if (view->replaying) {
+      view->clock = clock;
+      find_extent(view);
+    }
+    if (first || (view->placed && !view->follow)) view->cursor.time = view->origin + view->width;
+  }
+  if (view->follow && !view->paused) follow(view);
+  keep_cursor(view);
+  keep_row_visible(view);
+  return BT_OK;
+}
+
+bool bt_view_tick(bt_view *view, int64_t elapsed) {
+  if (!view->replaying || view->paused || view->clock == INT64_MAX) return false;
+  int64_t newest = INT64_MIN;
+  for (size_t i = 0; i < view->rows.member_count; i++) {
+    const bt_rank *rank = &view->trace->ranks[view->rows.members[i].rank_index];
+    int64_t last = rank->first > rank->last ? INT64_MIN : bt_time_add(rank->last, rank->offset_ns);
+    if (last > newest) newest = last;
+  }
+  if (view->clock >= newest) return false;
+  double forward = (double)elapsed * view->speed;
+  view->clock = bt_time_add(view->clock, forward > 9e18 ? INT64_MAX : (int64_t)forward);
+  if (view->clock > newest) view->clock = newest;
+  return true;
+}
+
+/* --- rates ------------------------------------------------------------------------------------------------------------ */
+
+/* The ranges of the scope: windows of steps, or what is visible. */
+static size_t scope_ranges(bt_view *view, int64_t (*ranges)[2]) {
+  bt_steps *steps = &view->steps;
+  size_t at, count = 0;
+  if (view->scope != BT_SCOPE_VISIBLE && view->width > 0 &&
+      bt_steps_last(steps, view->last, view->trace, view->lods, &view->rows, &at)) {
+    size_t wanted = view->scope == BT_SCOPE_STEP ? 1 : BT_SCOPE_STEPS_COUNT;
+    for (size_t seen = 0; seen < wanted; seen++, at--) {
+      const bt_step_window *window = bt_steps_window(steps, at, view->trace, view->lods, &view->rows);
+      if (!window->complete) break;
+      if (count > 0 && window->to >= ranges[count - 1][0]) { /* windows may overlap: time counts once */
+        if (window->from < ranges[count - 1][0]) ranges[count - 1][0] = window->from;
+      } else if (window->from < window->to) {
+        ranges[count][0] = window->from;
+        ranges[count++][1] = window->to;
+      }
+      if (at == 0) break;
+    }
+    return count;
+  }
+  int64_t from = view->origin, to = bt_view_end(view);
+  if (from < view->first) from = view->first;
+  if (to > view->last) to = view->last;
+  if (from >= to) return 0;
+  ranges[0][0] = from;
+  ranges[0][1] = to;
+  return 1;
+}
+
+const char *bt_view_scope_label(bt_view *view) {
+  size_t at;
+  if (view->scope != BT_SCOPE_VISIBLE &&
+      !bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &at)) {
+    return "visible, no full step";
+  }
+  return view->scope == BT_SCOPE_STEP ? "last step" : view->scope == BT_SCOPE_STEPS ? "last 10 steps" : "visible";
+}
+
+bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
+  int64_t ranges[BT_SCOPE_STEPS_COUNT][2];
+  size_t range_count = scope_ranges(view, ranges);
+  size_t count = view->rows.member_count;
+  const bt_stage_member *members = stage < 0 ? view->rows.members : bt_rows_members(&view->rows, stage, &count);
+  memset(rate, 0, sizeof *rate);
+  uint64_t busy = 0;
+  for (size_t r = 0; r < range_count; r++) {
+    for (size_t i = 0; i < count; i++) {
+      const bt_rank *rank = &view->trace->ranks[members[i].rank_index];
+      bt_lod_sum sum;
+      bt_lod_range(bt_lod_of(view->lods, members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
+                   bt_time_sub(ranges[r][0], rank->offset_ns), bt_time_sub(ranges[r][1], rank->offset_ns), &sum);
+      for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) rate->busy[slot] += sum.busy[slot];
+      busy += bt_lod_busy(&sum, BT_LANE_COMPUTE);
+      rate->total += (uint64_t)ranges[r][1] - (uint64_t)ranges[r][0];
+    }
+  }
+  if (rate->total == 0) return false;
+  rate->bubble = 1 - (double)busy / (double)rate->total;
+  return true;
+}

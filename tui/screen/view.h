@@ -1,0 +1,134 @@
+/* The state of the view: what part of which run is on the screen, and how. Plain data, changed by navigate.c and by the
+ * program that feeds it, read by the drawing. All times are on the aligned clock (raw time plus bt_rank.offset_ns).
+ */
+#ifndef BT_SCREEN_VIEW_H
+#define BT_SCREEN_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/trace.h"
+#include "tui/analysis/lod.h"
+#include "tui/screen/grid.h"
+#include "tui/screen/keys.h"
+#include "tui/screen/rows.h"
+#include "tui/screen/steps.h"
+#include "tui/screen/theme.h"
+
+typedef enum bt_scope { BT_SCOPE_STEP, BT_SCOPE_STEPS, BT_SCOPE_VISIBLE, BT_SCOPE_COUNT } bt_scope;
+
+enum {
+  BT_SCOPE_STEPS_COUNT = 10,
+  BT_VIEW_MIN_COLUMNS = 40,
+  BT_VIEW_MIN_ROWS = 10,
+  BT_VIEW_HISTORY = 32,
+  BT_VIEW_QUERY = 80
+};
+
+/* What the program knows of the run beside the trace. */
+typedef struct bt_feed {
+  char name[128];    /* of the run */
+  bool live;         /* followed, and not all lives have ended */
+  bool loading;      /* a first pass over the files is going on */
+  bool indexing;
+  int64_t lag;       /* ns between now and the newest record; negative: unknown */
+  size_t problems;   /* as `info` lists them */
+  char problem[256]; /* the first one, for a person */
+} bt_feed;
+
+typedef struct bt_cursor {
+  int32_t stage, rank; /* rank: of a lane row; -1: the stage's own row */
+  bt_lane lane;
+  int64_t time;
+} bt_cursor;
+
+typedef struct bt_place { /* for history */
+  int64_t origin, width;
+  bt_cursor cursor;
+  int32_t replica;
+} bt_place;
+
+typedef struct bt_view {
+  /* the trace, borrowed: set before every call, valid while the caller holds its lock */
+  const bt_trace *trace;
+  const bt_lod_set *lods;
+  bt_feed feed;
+  bt_theme theme;
+
+  /* the picture */
+  int64_t origin, width; /* ns at the left edge, ns a column; width 0: not placed yet */
+  bool placed;           /* by a whole step, the whole run, or by hand: from then on it moves on keys and follow only */
+  bool follow;           /* keep the newest data at the right edge */
+  bool paused;
+  bool absolute;         /* times on the axis since the run's start */
+  bt_scope scope;
+  int32_t replica;
+  bt_cursor cursor;
+  int32_t *open_stages;  /* rows that are opened into lanes */
+  size_t open_count, open_capacity;
+  size_t top_row;
+
+  /* replay */
+  bool replaying;
+  int64_t clock; /* nothing after it is shown; INT64_MAX when not replaying */
+  double speed;
+
+  /* keys */
+  unsigned count; /* a count being typed, 0 none */
+  bool help;
+  int help_top;
+  bool asking;    /* the search line is being typed */
+  char query[BT_VIEW_QUERY];
+  char message[200];
+  bool quit, suspend, redraw;
+  bt_place history[BT_VIEW_HISTORY];
+  size_t history_count;
+
+  /* derived, kept between frames */
+  bt_rows rows;
+  bt_steps steps;
+  int64_t first, last;  /* extent of the replica's data, `last` cut at the clock; first > last: none */
+  int64_t drawn_origin, drawn_width; /* of the frame before, for the scroll hint */
+  size_t drawn_top;
+  /* layout of the last frame */
+  int screen_rows, screen_columns;
+  int left, columns;    /* the timeline: first column, how many */
+  int area_top, area_rows, spacing;
+  /* scratch of the drawing */
+  bt_lod_sum *sums;
+  uint8_t *eighths; /* 8 a column */
+  size_t scratch_columns;
+  bt_lod_segments segments;
+} bt_view;
+
+void bt_view_init(bt_view *view, const bt_theme *theme);
+void bt_view_free(bt_view *view);
+
+/* Brings rows, steps and extent up to the trace, places the picture at first, follows. Call before keys and drawing. */
+bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns);
+
+/* The end of the visible range. */
+int64_t bt_view_end(const bt_view *view);
+/* The column of a time, clamped to [-1, columns]. */
+int bt_view_column(const bt_view *view, int64_t time);
+/* The rank of the cursor's row, or NULL. */
+const bt_row *bt_view_row(const bt_view *view);
+/* Opens a stage's row into its lanes, or closes it. */
+void bt_view_open(bt_view *view, int32_t stage, bool open);
+/* Advances the replay clock by real time. True when something changed. */
+bool bt_view_tick(bt_view *view, int64_t elapsed);
+
+__attribute__((format(printf, 2, 3))) void bt_view_say(bt_view *view, const char *format, ...);
+
+/* The range over which bubble rates are taken now; false: there is none yet. `label` says which. */
+typedef struct bt_rate {
+  double bubble;            /* 0..1 */
+  uint64_t total;           /* ranks x time */
+  uint64_t busy[BT_LOD_SLOTS]; /* of the compute lane, by kind */
+} bt_rate;
+/* Of one stage, or of all (stage < 0). False: no data. */
+bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate);
+const char *bt_view_scope_label(bt_view *view);
+
+#endif
