@@ -42,11 +42,13 @@ int bt_command_help(int argc, char **argv);
 int bt_command_info(int argc, char **argv);
 extern const bt_option bt_info_options[];
 int bt_command_recover(int argc, char **argv);
+int bt_command_view(int argc, char **argv);
 extern const bt_option bt_recover_options[];
 int bt_command_report(int argc, char **argv);
 extern const bt_option bt_report_options[];
 int bt_command_simulate(int argc, char **argv);
 extern const bt_option bt_simulate_options[];
+extern const bt_option bt_view_options_table[];
 /* A command is declared here and defined in tui/commands/NAME.c. */
 
 #endif

@@ -64,7 +64,8 @@ static void say_state(const bt_view *view, part *p) {
     int64_t behind = bt_time_sub(view->last, bt_view_end(view));
     bt_text_append(p->text, sizeof p->text, "%s paused", mark);
     if (behind >= 1000000000) {
-      bt_text_append(p->text, sizeof p->text, ", %s behind", bt_text_duration(text, sizeof text, behind - behind % 1000000000));
+      bt_text_append(p->text, sizeof p->text, ", %s behind",
+                     bt_text_duration(text, sizeof text, behind - behind % 1000000000));
     }
   } else {
     int64_t lag = view->feed.lag;
@@ -90,7 +91,8 @@ static void say_layout(const bt_view *view, part *p) {
 
 static uint64_t dropped(const bt_trace *trace) {
   uint64_t sum = 0;
-  for (size_t i = 0; i < trace->rank_count; i++) sum += trace->ranks[i].dropped;
+  for (size_t i = 0; i < trace->rank_count; i++)
+    sum += trace->ranks[i].dropped;
   return sum;
 }
 
@@ -121,8 +123,11 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
   uint64_t lost = dropped(view->trace);
   if (lost > 0 || view->feed.problems > 0) {
     p = add_part(left, &left_count, 2, BT_COLOR_ALERT);
-    if (lost > 0) bt_text_append(p->text, sizeof p->text, "! %s dropped", bt_text_count(text, sizeof text, (int64_t)lost));
-    else bt_text_append(p->text, sizeof p->text, "! %zu problem%s", view->feed.problems, view->feed.problems == 1 ? "" : "s");
+    if (lost > 0)
+      bt_text_append(p->text, sizeof p->text, "! %s dropped", bt_text_count(text, sizeof text, (int64_t)lost));
+    else
+      bt_text_append(p->text, sizeof p->text, "! %zu problem%s", view->feed.problems,
+                     view->feed.problems == 1 ? "" : "s");
   }
   say_state(view, add_part(right, &right_count, 1, BT_COLOR_GOOD));
   bt_rate rate;
@@ -146,7 +151,8 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
     x += bt_grid_text(grid, 0, x, grid->columns - x, right[i].text, right[i].fg, BT_COLOR_BAR, right[i].attributes) + 2;
   }
   if (view->theme.level == BT_LEVEL_MONO) {
-    for (int column = 0; column < grid->columns; column++) bt_grid_at(grid, 0, column)->attributes |= BT_ATTR_REVERSE;
+    for (int column = 0; column < grid->columns; column++)
+      bt_grid_at(grid, 0, column)->attributes |= BT_ATTR_REVERSE;
   }
 }
 
@@ -156,10 +162,12 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
 static int64_t tick_of(int64_t width, int columns) {
   double least = (double)width * columns;
   int64_t power = 1;
-  while ((double)power * 10 <= least && power < INT64_C(100000000000000000)) power *= 10;
+  while ((double)power * 10 <= least && power < INT64_C(100000000000000000))
+    power *= 10;
   static const double steps[] = {1, 2, 2.5, 5, 10};
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-    if ((double)power * steps[i] >= least && !(power < 10 && steps[i] == 2.5)) return (int64_t)((double)power * steps[i]);
+    if ((double)power * steps[i] >= least && !(power < 10 && steps[i] == 2.5))
+      return (int64_t)((double)power * steps[i]);
   }
   return bt_time_mul(power, 20);
 }
@@ -241,8 +249,10 @@ static void put_bar(const bt_view *view, bt_grid *grid, int y, int x, int width,
   for (int i = 0; i < width; i++) {
     int here = eighths - i * 8 > 8 ? 8 : eighths - i * 8;
     if (here <= 0) return;
-    if (bt_theme_fine(&view->theme)) bt_grid_put(grid, y, x + i, bt_glyph_left((unsigned)here), color, BT_COLOR_DEFAULT, 0);
-    else if (here >= 4) bt_grid_put(grid, y, x + i, '#', BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+    if (bt_theme_fine(&view->theme))
+      bt_grid_put(grid, y, x + i, bt_glyph_left((unsigned)here), color, BT_COLOR_DEFAULT, 0);
+    else if (here >= 4)
+      bt_grid_put(grid, y, x + i, '#', BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   }
 }
 
@@ -256,8 +266,10 @@ void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
     bt_grid_put(grid, y, 0, bt_theme_glyph(&view->theme, BT_GLYPH_POINTER), BT_COLOR_ALERT, BT_COLOR_DEFAULT, bold);
   }
   if (row->is_lane) {
-    if (row->members > 1) (void)snprintf(text, sizeof text, "%s r%d", bt_lane_name(row->lane), (int)row->rank);
-    else (void)snprintf(text, sizeof text, "%s", bt_lane_name(row->lane));
+    if (row->members > 1)
+      (void)snprintf(text, sizeof text, "%s r%d", bt_lane_name(row->lane), (int)row->rank);
+    else
+      (void)snprintf(text, sizeof text, "%s", bt_lane_name(row->lane));
     bt_grid_text(grid, y, wide ? 6 : 2, view->left - (wide ? 7 : 3), text, here ? fg : BT_COLOR_MUTED, BT_COLOR_DEFAULT,
                  bold);
     return;
@@ -363,7 +375,8 @@ static void put_footer(bt_view *view, bt_grid *grid, int y) {
     }
   }
   if (view->theme.level == BT_LEVEL_MONO) {
-    for (int column = 0; column < grid->columns; column++) bt_grid_at(grid, y, column)->attributes |= BT_ATTR_REVERSE;
+    for (int column = 0; column < grid->columns; column++)
+      bt_grid_at(grid, y, column)->attributes |= BT_ATTR_REVERSE;
   }
 }
 
@@ -387,7 +400,8 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
 static void help_keys(const bt_binding *binding, char *out, size_t room) {
   out[0] = 0;
   bt_text_append(out, room, "%s", binding->keys);
-  if (binding[1].action != BT_ACTION_NONE && binding[1].help == NULL) bt_text_append(out, room, ", %s", binding[1].keys);
+  if (binding[1].action != BT_ACTION_NONE && binding[1].help == NULL)
+    bt_text_append(out, room, ", %s", binding[1].keys);
 }
 
 void bt_chrome_help(bt_view *view, bt_grid *grid) {

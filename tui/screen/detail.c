@@ -109,7 +109,7 @@ static bool find_send(const bt_view *view, const bt_block *block, unsigned recei
     const bt_span_more *sent = bt_span_details(track, span);
     if (span->kind != send || sent == NULL || sent->peer != own->rank) continue;
     bool same = more->sequence >= 0 && sent->sequence >= 0 ? sent->sequence == more->sequence
-                                                            : span->microbatch == span_of(view, block)->microbatch;
+                                                           : span->microbatch == span_of(view, block)->microbatch;
     if (!same) continue;
     *found = make_block(view, (size_t)(peer - view->trace->ranks), BT_LANE_P2P, at);
     return true;
@@ -125,9 +125,12 @@ bool bt_detail_producer(const bt_view *view, const bt_block *block, bt_block *pr
   if (bt_code_is_p2p(span->kind)) return find_send(view, block, span->kind, producer);
   int32_t vstage = bt_rank_vstage(rank, span->chunk);
   wanted w = {.microbatch = span->microbatch};
-  if (span->kind == BT_F || span->kind == BT_FB) w = (wanted){true, span->microbatch, vstage - 1};
-  else if (span->kind == BT_B || span->kind == BT_BW) w = (wanted){false, span->microbatch, vstage + 1};
-  else return false;
+  if (span->kind == BT_F || span->kind == BT_FB)
+    w = (wanted){true, span->microbatch, vstage - 1};
+  else if (span->kind == BT_B || span->kind == BT_BW)
+    w = (wanted){false, span->microbatch, vstage + 1};
+  else
+    return false;
   if (w.microbatch < 0 || w.vstage < 0) return false;
   return find_op(view, rank, &w, block->start, true, producer);
 }
@@ -189,8 +192,10 @@ static void say_fields(const bt_view *view, const bt_block *block, const char *s
   if (more != NULL && more->peer >= 0) {
     const bt_rank *peer = bt_trace_find(view->trace, more->peer);
     bool to = span->kind == BT_SEND_F || span->kind == BT_SEND_B;
-    if (peer != NULL) bt_text_append(out, room, "%s%s stage %d", sep, to ? "to" : "from", (int)bt_rank_stage(peer));
-    else bt_text_append(out, room, "%s%s rank %d", sep, to ? "to" : "from", (int)more->peer);
+    if (peer != NULL)
+      bt_text_append(out, room, "%s%s stage %d", sep, to ? "to" : "from", (int)bt_rank_stage(peer));
+    else
+      bt_text_append(out, room, "%s%s rank %d", sep, to ? "to" : "from", (int)more->peer);
   }
   if (more != NULL && more->group > 0 && more->group <= rank->group_count) {
     const bt_group_info *group = &rank->groups[more->group - 1];
@@ -284,8 +289,8 @@ void bt_detail_line(bt_view *view, char *out, size_t room) {
   }
   name_block(view, &block, out, room, false);
   if (row->members > 1 || row->is_lane) {
-    bt_text_append(out, room, "%sstage %d rank %d%s", sep, (int)row->stage, (int)view->trace->ranks[row->rank_index].rank,
-                   sep);
+    bt_text_append(out, room, "%sstage %d rank %d%s", sep, (int)row->stage,
+                   (int)view->trace->ranks[row->rank_index].rank, sep);
   } else {
     bt_text_append(out, room, "%sstage %d%s", sep, (int)row->stage, sep);
   }

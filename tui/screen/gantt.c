@@ -16,10 +16,10 @@ typedef struct painter {
   const bt_rank *rank;
   const bt_track *track;
   const bt_lod *lod;
-  int64_t offset;           /* raw time = view time - offset */
-  int64_t clip;             /* nothing at or after it is known (raw) */
-  size_t selected;          /* span under the cursor, SIZE_MAX none */
-  int dots_from, dots_to;   /* columns in which idle is a bubble and not just no data */
+  int64_t offset; /* raw time = view time - offset */
+  int64_t clip; /* nothing at or after it is known (raw) */
+  size_t selected; /* span under the cursor, SIZE_MAX none */
+  int dots_from, dots_to; /* columns in which idle is a bubble and not just no data */
   bool fine;
 } painter;
 
@@ -52,11 +52,14 @@ static void put_idle(painter *p, int column) {
 /* The two-part picture that is nearest to eight eighths: left colour up to `split`, then the right one. */
 static void put_eighths(painter *p, int column, const uint8_t *eighths) {
   bool uniform = true;
-  for (unsigned i = 1; i < 8; i++) uniform = uniform && eighths[i] == eighths[0];
+  for (unsigned i = 1; i < 8; i++)
+    uniform = uniform && eighths[i] == eighths[0];
   int x = p->view->left + column;
   if (uniform) {
-    if (eighths[0] == NOTHING) put_idle(p, column);
-    else bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
+    if (eighths[0] == NOTHING)
+      put_idle(p, column);
+    else
+      bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
     return;
   }
   unsigned best = 9, split = 0;
@@ -65,7 +68,8 @@ static void put_eighths(painter *p, int column, const uint8_t *eighths) {
     uint8_t l = eighths[s - 1], r = eighths[s];
     if (l == r) continue;
     unsigned wrong = 0;
-    for (unsigned i = 0; i < 8; i++) wrong += eighths[i] != (i < s ? l : r);
+    for (unsigned i = 0; i < 8; i++)
+      wrong += eighths[i] != (i < s ? l : r);
     if (wrong < best) {
       best = wrong;
       split = s;
@@ -74,8 +78,10 @@ static void put_eighths(painter *p, int column, const uint8_t *eighths) {
     }
   }
   uint32_t glyph = bt_glyph_left(split);
-  if (left == NOTHING) bt_grid_put(p->grid, p->y, x, glyph, (bt_color)right, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
-  else bt_grid_put(p->grid, p->y, x, glyph, (bt_color)left, (bt_color)right, 0);
+  if (left == NOTHING)
+    bt_grid_put(p->grid, p->y, x, glyph, (bt_color)right, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
+  else
+    bt_grid_put(p->grid, p->y, x, glyph, (bt_color)left, (bt_color)right, 0);
 }
 
 static void put_letter(painter *p, int column, unsigned kind, bt_color color, char letter) {
@@ -90,11 +96,13 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
   unsigned first = BT_LOD_SLOTS, second = BT_LOD_SLOTS; /* BT_LOD_SLOTS: idle */
   uint64_t shares[BT_LOD_SLOTS + 1];
   uint64_t busy = bt_lod_busy(sum, lane);
-  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) shares[slot] = sum->busy[slot];
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+    shares[slot] = sum->busy[slot];
   if (lane == BT_LANE_COMPUTE) shares[BT_LOD_GATE] = 0;
   shares[BT_LOD_SLOTS] = width > busy ? width - busy : 0;
   for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) {
-    if (shares[slot] > shares[first] || (first == BT_LOD_SLOTS && shares[slot] == shares[first] && busy > 0)) first = slot;
+    if (shares[slot] > shares[first] || (first == BT_LOD_SLOTS && shares[slot] == shares[first] && busy > 0))
+      first = slot;
   }
   uint64_t best = 0;
   for (unsigned slot = 0; slot <= BT_LOD_SLOTS; slot++) {
@@ -116,8 +124,10 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
     bool mostly = shares[dominant] * 2 >= width;
     char letter = bt_theme_letter(kind);
     if (!mostly && letter >= 'A' && letter <= 'Z') letter = (char)(letter + 'a' - 'A');
-    if (first == BT_LOD_SLOTS && shares[dominant] * 8 < width) put_idle(p, column);
-    else put_letter(p, column, kind, color, letter);
+    if (first == BT_LOD_SLOTS && shares[dominant] * 8 < width)
+      put_idle(p, column);
+    else
+      put_letter(p, column, kind, color, letter);
     return;
   }
   /* the busy part stands on the ground; of two kinds the larger one does */
@@ -126,10 +136,12 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
   if (other == dominant) share = 1;
   unsigned height = (unsigned)(share * 8 + 0.5);
   if (height == 0) height = 1;
-  bt_color above = other == BT_LOD_SLOTS || other == dominant ? BT_COLOR_DEFAULT
-                                                               : bt_theme_kind(bt_lod_kind(lane, other), 0);
-  if (height >= 8) bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
-  else bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height), color, above, 0);
+  bt_color above =
+      other == BT_LOD_SLOTS || other == dominant ? BT_COLOR_DEFAULT : bt_theme_kind(bt_lod_kind(lane, other), 0);
+  if (height >= 8)
+    bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
+  else
+    bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height), color, above, 0);
 }
 
 /* --- segments ---------------------------------------------------------------------------------------------------------- */
@@ -283,10 +295,13 @@ static void draw_fine(painter *p) {
   paint_open(p);
   for (int column = 0; column < view->columns; column++) {
     const bt_lod_sum *sum = &view->sums[column];
-    if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
-    else put_eighths(p, column, &view->eighths[column * 8]);
+    if (sum->starts > 0 && !sum->segments)
+      put_shares(p, column, sum);
+    else
+      put_eighths(p, column, &view->eighths[column * 8]);
   }
-  for (size_t at = 0; next_block(p, &at, &b);) label_block(p, &b);
+  for (size_t at = 0; next_block(p, &at, &b);)
+    label_block(p, &b);
 }
 
 static void draw_letters(painter *p) {
@@ -295,7 +310,8 @@ static void draw_letters(painter *p) {
     const bt_lod_sum *sum = &p->view->sums[column];
     if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
   }
-  for (size_t at = 0; next_block(p, &at, &b);) letter_block(p, &b);
+  for (size_t at = 0; next_block(p, &at, &b);)
+    letter_block(p, &b);
   paint_open(p);
   for (int column = 0; column < p->view->columns; column++) {
     bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + column);
@@ -354,8 +370,10 @@ bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   bt_status status = bt_lod_columns(p.lod, p.track, bt_time_sub(view->origin, p.offset), view->width,
                                     (size_t)view->columns, view->sums, &view->segments);
   if (status != BT_OK) return status;
-  if (p.fine) draw_fine(&p);
-  else draw_letters(&p);
+  if (p.fine)
+    draw_fine(&p);
+  else
+    draw_letters(&p);
   cut_at_clock(&p);
   draw_step_lines(&p);
   draw_cursor(&p);

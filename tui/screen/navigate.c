@@ -40,8 +40,10 @@ static void pan(bt_view *view, int64_t columns) {
     bt_view_say(view, at_end ? "this is the end of the data" : "this is the start of the run");
     return;
   }
-  if (columns > 0 && origin > latest) origin = bt_time_add(view->origin, (latest - view->origin) / view->width * view->width);
-  if (columns < 0 && origin < earliest) origin = bt_time_sub(view->origin, (view->origin - earliest) / view->width * view->width);
+  if (columns > 0 && origin > latest)
+    origin = bt_time_add(view->origin, (latest - view->origin) / view->width * view->width);
+  if (columns < 0 && origin < earliest)
+    origin = bt_time_sub(view->origin, (view->origin - earliest) / view->width * view->width);
   if (columns < 0) view->follow = false;
   view->origin = origin;
 }
@@ -58,7 +60,8 @@ void bt_navigate_to(bt_view *view, int64_t time) {
 
 static void zoom(bt_view *view, double factor, unsigned count) {
   double width = (double)view->width;
-  for (unsigned i = 0; i < count && i < 64; i++) width *= factor;
+  for (unsigned i = 0; i < count && i < 64; i++)
+    width *= factor;
   double most = (double)bt_time_sub(view->last, view->first) * 4 / view->columns + 1;
   if (width < 1) width = 1;
   if (width > most) width = most > (double)view->width ? most : (double)view->width;
@@ -188,7 +191,8 @@ static void largest_bubble(bt_view *view) {
     const bt_rank *rank = &view->trace->ranks[row->rank_index];
     int64_t from, to;
     if (!bt_lod_longest_gap(bt_lod_of(view->lods, row->rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                            bt_time_sub(view_from, rank->offset_ns), bt_time_sub(view_to, rank->offset_ns), &from, &to)) {
+                            bt_time_sub(view_from, rank->offset_ns), bt_time_sub(view_to, rank->offset_ns), &from,
+                            &to)) {
       continue;
     }
     if (bt_time_sub(to, from) <= best) continue;
@@ -246,7 +250,8 @@ static void go_to_producer(bt_view *view, bool consumer) {
   if (!bt_detail_at_cursor(view, &block)) {
     bt_view_say(view, "the cursor is on no block: w goes to the next one");
   } else if (consumer ? !bt_detail_consumer(view, &block, &other) : !bt_detail_producer(view, &block, &other)) {
-    bt_view_say(view, consumer ? "this block's microbatch goes nowhere from here" : "this block waited for no other rank");
+    bt_view_say(view,
+                consumer ? "this block's microbatch goes nowhere from here" : "this block waited for no other rank");
   } else if (other.start > view->last) {
     bt_view_say(view, "that has not happened yet");
   } else {
@@ -284,7 +289,8 @@ static bool has_lanes(const bt_view *view, const bt_row *row) {
 static void toggle_lanes(bt_view *view) {
   const bt_row *row = bt_view_row(view);
   bool open = false;
-  for (size_t i = 0; i < view->open_count; i++) open = open || view->open_stages[i] == row->stage;
+  for (size_t i = 0; i < view->open_count; i++)
+    open = open || view->open_stages[i] == row->stage;
   if (!open && !has_lanes(view, row)) {
     bt_view_say(view, "stage %d recorded compute only: there are no other lanes", (int)row->stage);
     return;
@@ -306,9 +312,12 @@ static void toggle_all_lanes(bt_view *view) {
 
 static void next_replica(bt_view *view, int64_t count) {
   int64_t to = view->replica + count;
-  if (view->rows.replicas < 2) bt_view_say(view, "this run has one replica");
-  else if (to < 0 || to >= view->rows.replicas) bt_view_say(view, "there are %d replicas", (int)view->rows.replicas);
-  else view->replica = (int32_t)to;
+  if (view->rows.replicas < 2)
+    bt_view_say(view, "this run has one replica");
+  else if (to < 0 || to >= view->rows.replicas)
+    bt_view_say(view, "there are %d replicas", (int)view->rows.replicas);
+  else
+    view->replica = (int32_t)to;
 }
 
 static void change_speed(bt_view *view, double factor, unsigned count) {
@@ -407,8 +416,8 @@ static void move(bt_view *view, bt_action action, unsigned count) {
     view->follow = view->feed.live || view->replaying;
     break;
   case BT_ACTION_CENTRE:
-    view->origin = bt_time_add(view->origin, bt_time_mul(bt_view_column(view, view->cursor.time) - view->columns / 2,
-                                                         view->width));
+    view->origin = bt_time_add(view->origin,
+                               bt_time_mul(bt_view_column(view, view->cursor.time) - view->columns / 2, view->width));
     view->follow = false;
     break;
   case BT_ACTION_NEXT_STEP: next_step(view, n); break;
@@ -495,8 +504,10 @@ static void key_of_search(bt_view *view, bt_key key) {
     view->asking = false;
     view->query[0] = 0;
   } else if (key == BT_KEY_BACKSPACE || key == BT_KEY_DELETE) {
-    if (length == 0) view->asking = false;
-    else view->query[length - 1] = 0;
+    if (length == 0)
+      view->asking = false;
+    else
+      view->query[length - 1] = 0;
   } else if (key >= ' ' && key < 0x7F && length + 1 < sizeof view->query) {
     view->query[length] = (char)key;
     view->query[length + 1] = 0;
@@ -519,8 +530,10 @@ void bt_screen_key(bt_view *view, bt_key key) {
   }
   if (view->help) {
     bool up = key == BT_KEY_UP || key == 'k', down = key == BT_KEY_DOWN || key == 'j';
-    if (up || down) view->help_top += up ? -1 : 1;
-    else view->help = false;
+    if (up || down)
+      view->help_top += up ? -1 : 1;
+    else
+      view->help = false;
     if (binding != NULL && binding->action >= BT_ACTION_REDRAW && key != 'q') bt_navigate(view, binding->action, 1);
     return;
   }

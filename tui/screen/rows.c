@@ -75,7 +75,8 @@ bt_status bt_rows_build(bt_rows *rows, const bt_trace *trace, int32_t replica, c
   for (size_t i = 0; i < rows->member_count;) {
     const bt_stage_member *first = &rows->members[i];
     size_t count = 1;
-    while (i + count < rows->member_count && rows->members[i + count].stage == first->stage) count++;
+    while (i + count < rows->member_count && rows->members[i + count].stage == first->stage)
+      count++;
     bt_row row = {.stage = first->stage, .rank = -1, .rank_index = first->rank_index, .members = count};
     if (!add_row(rows, row)) return BT_ERR_NOMEM;
     rows->stages++;
@@ -91,10 +92,13 @@ const bt_stage_member *bt_rows_members(const bt_rows *rows, int32_t stage, size_
   size_t low = 0, high = rows->member_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (rows->members[middle].stage < stage) low = middle + 1;
-    else high = middle;
+    if (rows->members[middle].stage < stage)
+      low = middle + 1;
+    else
+      high = middle;
   }
   *count = 0;
-  while (low + *count < rows->member_count && rows->members[low + *count].stage == stage) ++*count;
+  while (low + *count < rows->member_count && rows->members[low + *count].stage == stage)
+    ++*count;
   return &rows->members[low];
 }

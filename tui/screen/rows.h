@@ -11,7 +11,7 @@
 typedef struct bt_row {
   int32_t stage, rank;
   size_t rank_index; /* in trace->ranks; of a stage's row: its first rank */
-  size_t members;    /* ranks of the stage */
+  size_t members; /* ranks of the stage */
   bt_lane lane;
   bool is_lane;
 } bt_row;

@@ -22,8 +22,8 @@ static bt_status draw_rows(bt_view *view, bt_grid *grid) {
 }
 
 static void say_nothing_yet(bt_view *view, bt_grid *grid) {
-  const char *text = view->feed.loading || view->feed.live ? "waiting for the first spans of the run"
-                                                            : "this run holds no spans";
+  const char *text =
+      view->feed.loading || view->feed.live ? "waiting for the first spans of the run" : "this run holds no spans";
   bt_grid_text(grid, view->area_top + view->area_rows / 2, 2, grid->columns - 4, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT,
                0);
 }
@@ -35,10 +35,8 @@ static void hint_shift(bt_view *view, bt_grid *grid) {
   if (same && moved % view->width == 0) {
     int64_t columns = moved / view->width;
     if (columns > -view->columns && columns < view->columns) {
-      grid->shift = (bt_shift){.top = 1,
-                               .bottom = view->area_top + view->area_rows,
-                               .left = view->left,
-                               .columns = (int)columns};
+      grid->shift =
+          (bt_shift){.top = 1, .bottom = view->area_top + view->area_rows, .left = view->left, .columns = (int)columns};
     }
   }
   view->drawn_origin = view->origin;

@@ -42,8 +42,10 @@ static const bt_step *find_step(const bt_rank *rank, int64_t id, size_t hint) {
   size_t low = 0, high = rank->step_count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (rank->steps[middle].id < id) low = middle + 1;
-    else high = middle;
+    if (rank->steps[middle].id < id)
+      low = middle + 1;
+    else
+      high = middle;
   }
   if (low < rank->step_count && rank->steps[low].id == id) return &rank->steps[low];
   for (size_t i = rank->step_count; i-- > 0;) { /* ids that fell back after a restart */
@@ -55,7 +57,8 @@ static const bt_step *find_step(const bt_rank *rank, int64_t id, size_t hint) {
 /* First start and last end of the pipeline ops that begin in [begin, end). */
 static bool ops_extent(const bt_track *track, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
   size_t from = bt_track_lower_bound(track, begin), to = bt_track_lower_bound(track, end);
-  while (from < to && !bt_code_is_pipeline_op(track->spans[from].kind)) from++;
+  while (from < to && !bt_code_is_pipeline_op(track->spans[from].kind))
+    from++;
   if (from == to) return false;
   *first = track->spans[from].start;
   *last = INT64_MIN;
@@ -114,8 +117,10 @@ bool bt_steps_at(const bt_steps *steps, int64_t time, size_t *index) {
   size_t low = 0, high = steps->count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (steps->items[middle].begin <= time) low = middle + 1;
-    else high = middle;
+    if (steps->items[middle].begin <= time)
+      low = middle + 1;
+    else
+      high = middle;
   }
   *index = low > 0 ? low - 1 : 0;
   return low > 0;

@@ -16,11 +16,11 @@
 
 typedef struct bt_step_window {
   int64_t id;
-  int64_t begin;      /* its mark */
-  int64_t from, to;   /* the window; from >= to: no pipeline op */
-  double bubble;      /* of all ranks, 0..1; NAN: unknown */
-  bool known;         /* computed */
-  bool complete;      /* every rank has its end mark */
+  int64_t begin; /* its mark */
+  int64_t from, to; /* the window; from >= to: no pipeline op */
+  double bubble; /* of all ranks, 0..1; NAN: unknown */
+  bool known; /* computed */
+  bool complete; /* every rank has its end mark */
 } bt_step_window;
 
 typedef struct bt_steps {

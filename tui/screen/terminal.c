@@ -1,4 +1,5 @@
-#define _XOPEN_SOURCE_EXTENDED 1
+#include "config.h"
+
 #include "tui/screen/terminal.h"
 
 #include <curses.h>
@@ -7,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <term.h>
 #include <termios.h>
 #include <unistd.h>
 #include <wchar.h>
 
-/* curses' macros collide with nothing of ours, but its names are everywhere: they stay in this file. */
+/* Of <term.h>, which defines macros as common as `columns`. */
+int putp(const char *text);
 
 enum { PAIR_SLOTS = 1024 };
 
@@ -20,7 +21,7 @@ struct bt_terminal {
   SCREEN *screen;
   FILE *out, *in;
   bt_grid shown; /* what curses' window holds */
-  bool fresh;    /* the window holds nothing of ours */
+  bool fresh; /* the window holds nothing of ours */
   bool synchronized;
   int pairs[PAIR_SLOTS]; /* 1 + (fg + 1) * 512 + (bg + 1), by pair number */
   int pair_count, pair_limit;
@@ -117,7 +118,9 @@ static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, c
   mvadd_wch(row, column, &complex);
 }
 
-static bool same_cell(const bt_cell *a, const bt_cell *b) { return memcmp(a, b, sizeof *a) == 0; }
+static bool same_cell(const bt_cell *a, const bt_cell *b) {
+  return memcmp(a, b, sizeof *a) == 0;
+}
 
 /* Puts into the window what differs from what it holds. */
 static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
@@ -154,8 +157,10 @@ static void scroll_first(bt_terminal *t, const bt_shift *shift, const bt_theme *
     bt_cell *cells = bt_grid_at(shown, row, shift->left);
     size_t kept = (size_t)(width - abs(by));
     memmove(by > 0 ? cells : cells - by, by > 0 ? cells + by : cells, kept * sizeof *cells);
-    for (int i = 0; i < abs(by); i++) cells[by > 0 ? width - 1 - i : i] = blank;
-    for (int i = 0; i < width; i++) put_cell(t, row, shift->left + i, &cells[i], theme);
+    for (int i = 0; i < abs(by); i++)
+      cells[by > 0 ? width - 1 - i : i] = blank;
+    for (int i = 0; i < width; i++)
+      put_cell(t, row, shift->left + i, &cells[i], theme);
   }
   refresh();
 }
@@ -201,11 +206,11 @@ bt_key bt_terminal_key(bt_terminal *terminal) {
     wint_t code;
     bt_key key;
   } special[] = {
-      {KEY_LEFT, BT_KEY_LEFT},     {KEY_RIGHT, BT_KEY_RIGHT},        {KEY_UP, BT_KEY_UP},
-      {KEY_DOWN, BT_KEY_DOWN},     {KEY_HOME, BT_KEY_HOME},          {KEY_END, BT_KEY_END},
-      {KEY_PPAGE, BT_KEY_PAGE_UP}, {KEY_NPAGE, BT_KEY_PAGE_DOWN},    {KEY_BTAB, BT_KEY_BACK_TAB},
-      {KEY_DC, BT_KEY_DELETE},     {KEY_BACKSPACE, BT_KEY_BACKSPACE}, {KEY_ENTER, BT_KEY_ENTER},
-      {KEY_SLEFT, BT_KEY_SHIFT_LEFT}, {KEY_SRIGHT, BT_KEY_SHIFT_RIGHT}, {KEY_RESIZE, BT_KEY_RESIZE},
+      {KEY_LEFT, BT_KEY_LEFT},        {KEY_RIGHT, BT_KEY_RIGHT},         {KEY_UP, BT_KEY_UP},
+      {KEY_DOWN, BT_KEY_DOWN},        {KEY_HOME, BT_KEY_HOME},           {KEY_END, BT_KEY_END},
+      {KEY_PPAGE, BT_KEY_PAGE_UP},    {KEY_NPAGE, BT_KEY_PAGE_DOWN},     {KEY_BTAB, BT_KEY_BACK_TAB},
+      {KEY_DC, BT_KEY_DELETE},        {KEY_BACKSPACE, BT_KEY_BACKSPACE}, {KEY_ENTER, BT_KEY_ENTER},
+      {KEY_SLEFT, BT_KEY_SHIFT_LEFT}, {KEY_SRIGHT, BT_KEY_SHIFT_RIGHT},  {KEY_RESIZE, BT_KEY_RESIZE},
   };
   int got = get_wch(&key);
   if (got == ERR) return BT_KEY_NONE;

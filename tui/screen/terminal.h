@@ -20,7 +20,7 @@ typedef struct bt_terminal bt_terminal;
 typedef struct bt_terminal_options {
   FILE *out; /* borrowed */
   FILE *in;
-  const char *type;  /* NULL: $TERM */
+  const char *type; /* NULL: $TERM */
   int rows, columns; /* 0: ask the terminal */
   bool no_color;
 } bt_terminal_options;

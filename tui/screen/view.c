@@ -51,7 +51,8 @@ const bt_row *bt_view_row(const bt_view *view) {
   for (size_t i = 0; i < view->rows.count; i++) {
     const bt_row *row = &view->rows.items[i];
     if (row->stage != view->cursor.stage) continue;
-    if (row->is_lane ? row->rank == view->cursor.rank && row->lane == view->cursor.lane : view->cursor.rank < 0) return row;
+    if (row->is_lane ? row->rank == view->cursor.rank && row->lane == view->cursor.lane : view->cursor.rank < 0)
+      return row;
   }
   return NULL;
 }
@@ -66,7 +67,8 @@ static void find_extent(bt_view *view) {
     if (rank->first > rank->last) continue;
     int64_t first = bt_time_add(rank->first, rank->offset_ns), last = bt_time_add(rank->last, rank->offset_ns);
     for (size_t k = 0; k < rank->open_count; k++) {
-      int64_t until = bt_time_add(bt_time_add(rank->open[k].event.start, rank->open[k].event.duration), rank->offset_ns);
+      int64_t until =
+          bt_time_add(bt_time_add(rank->open[k].event.start, rank->open[k].event.duration), rank->offset_ns);
       if (until > last) last = until;
     }
     if (first < view->first) view->first = first;
@@ -80,7 +82,8 @@ static int64_t round_width(double width) {
   if (!(width > 1)) return 1;
   if (width > 9e15) return INT64_C(9000000000000000);
   int64_t grain = 1;
-  while ((double)grain * 1000 < width) grain *= 10;
+  while ((double)grain * 1000 < width)
+    grain *= 10;
   int64_t whole = (int64_t)(width / (double)grain);
   if ((double)whole * (double)grain < width) whole++;
   return whole * grain;
@@ -106,7 +109,8 @@ static void place(bt_view *view) {
     view->follow = false;
   } else {
     if (view->width == 0) view->width = 1;
-    while ((double)view->width < span) view->width *= 2;
+    while ((double)view->width < span)
+      view->width *= 2;
   }
   view->origin = view->first;
 }
@@ -274,7 +278,8 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
       bt_lod_sum sum;
       bt_lod_range(bt_lod_of(view->lods, members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
                    bt_time_sub(ranges[r][0], rank->offset_ns), bt_time_sub(ranges[r][1], rank->offset_ns), &sum);
-      for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) rate->busy[slot] += sum.busy[slot];
+      for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+        rate->busy[slot] += sum.busy[slot];
       busy += bt_lod_busy(&sum, BT_LANE_COMPUTE);
       rate->total += (uint64_t)ranges[r][1] - (uint64_t)ranges[r][0];
     }

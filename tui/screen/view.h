@@ -28,12 +28,12 @@ enum {
 
 /* What the program knows of the run beside the trace. */
 typedef struct bt_feed {
-  char name[128];    /* of the run */
-  bool live;         /* followed, and not all lives have ended */
-  bool loading;      /* a first pass over the files is going on */
+  char name[128]; /* of the run */
+  bool live; /* followed, and not all lives have ended */
+  bool loading; /* a first pass over the files is going on */
   bool indexing;
-  int64_t lag;       /* ns between now and the newest record; negative: unknown */
-  size_t problems;   /* as `info` lists them */
+  int64_t lag; /* ns between now and the newest record; negative: unknown */
+  size_t problems; /* as `info` lists them */
   char problem[256]; /* the first one, for a person */
 } bt_feed;
 
@@ -58,14 +58,14 @@ typedef struct bt_view {
 
   /* the picture */
   int64_t origin, width; /* ns at the left edge, ns a column; width 0: not placed yet */
-  bool placed;           /* by a whole step, the whole run, or by hand: from then on it moves on keys and follow only */
-  bool follow;           /* keep the newest data at the right edge */
+  bool placed; /* by a whole step, the whole run, or by hand: from then on it moves on keys and follow only */
+  bool follow; /* keep the newest data at the right edge */
   bool paused;
-  bool absolute;         /* times on the axis since the run's start */
+  bool absolute; /* times on the axis since the run's start */
   bt_scope scope;
   int32_t replica;
   bt_cursor cursor;
-  int32_t *open_stages;  /* rows that are opened into lanes */
+  int32_t *open_stages; /* rows that are opened into lanes */
   size_t open_count, open_capacity;
   size_t top_row;
 
@@ -78,7 +78,7 @@ typedef struct bt_view {
   unsigned count; /* a count being typed, 0 none */
   bool help;
   int help_top;
-  bool asking;    /* the search line is being typed */
+  bool asking; /* the search line is being typed */
   char query[BT_VIEW_QUERY];
   char message[200];
   bool quit, suspend, redraw;
@@ -88,12 +88,12 @@ typedef struct bt_view {
   /* derived, kept between frames */
   bt_rows rows;
   bt_steps steps;
-  int64_t first, last;  /* extent of the replica's data, `last` cut at the clock; first > last: none */
+  int64_t first, last; /* extent of the replica's data, `last` cut at the clock; first > last: none */
   int64_t drawn_origin, drawn_width; /* of the frame before, for the scroll hint */
   size_t drawn_top;
   /* layout of the last frame */
   int screen_rows, screen_columns;
-  int left, columns;    /* the timeline: first column, how many */
+  int left, columns; /* the timeline: first column, how many */
   int area_top, area_rows, spacing;
   /* scratch of the drawing */
   bt_lod_sum *sums;
@@ -123,8 +123,8 @@ __attribute__((format(printf, 2, 3))) void bt_view_say(bt_view *view, const char
 
 /* The range over which bubble rates are taken now; false: there is none yet. `label` says which. */
 typedef struct bt_rate {
-  double bubble;            /* 0..1 */
-  uint64_t total;           /* ranks x time */
+  double bubble; /* 0..1 */
+  uint64_t total; /* ranks x time */
   uint64_t busy[BT_LOD_SLOTS]; /* of the compute lane, by kind */
 } bt_rate;
 /* Of one stage, or of all (stage < 0). False: no data. */

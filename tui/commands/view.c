@@ -1,0 +1,157 @@
+/* bubbletop view: the Gantt of a run, live, afterwards or replayed; or one screen of it as text. */
+#include "tui/commands/view.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tui/commands/command.h"
+#include "tui/commands/open_run.h"
+#include "tui/screen/screen.h"
+
+const bt_option bt_view_options_table[] = {
+    {"--replay", "[=SPEED]", "play the run again, SPEED times as fast as it was"},
+    {"--script", "KEYS", "type these keys, as names separated by blanks; needs --save-screen"},
+    {"--save-screen", "FILE", "write the screen as text and quit ('-': standard output)"},
+    {"--attributes", NULL, "with --save-screen: a letter for each cell's colour too"},
+    {"--size", "COLSxROWS", "size of a saved screen, 80x24 unless given"},
+    {"--utf8", NULL, "draw with UTF-8 whatever the locale says"},
+    {"--ascii", NULL, "draw with letters only"},
+    {"--light", NULL, "colours for a light background"},
+    {"--fps", "N", "frames a second at most, 10 unless given"},
+    {NULL, NULL, NULL},
+};
+
+/* The value of `--name=VALUE` or `--name VALUE`; NULL: this argument is something else. */
+static const char *value_of(const char *name, int argc, char **argv, int *at) {
+  size_t length = strlen(name);
+  if (strncmp(argv[*at], name, length) != 0) return NULL;
+  if (argv[*at][length] == '=') return argv[*at] + length + 1;
+  if (argv[*at][length] != 0 || *at + 1 >= argc) return NULL;
+  return argv[++*at];
+}
+
+static bool parse_size(const char *text, int *columns, int *rows) {
+  char rest;
+  return sscanf(text, "%dx%d%c", columns, rows, &rest) == 2 && *columns >= 1 && *columns <= 1000 && *rows >= 1 &&
+         *rows <= 1000;
+}
+
+static int parse(int argc, char **argv, bt_view_options *options, const char **paths) {
+  for (int i = 1; i < argc; i++) {
+    const char *argument = argv[i], *value;
+    if (strcmp(argument, "--replay") == 0) {
+      options->replay = true;
+    } else if (strncmp(argument, "--replay=", 9) == 0) {
+      char *end;
+      options->replay = true;
+      options->speed = strtod(argument + 9, &end);
+      if (*end != 0 || !(options->speed >= 1e-6 && options->speed <= 1e6)) {
+        return bt_usage_error("view", "--replay=%s: not a speed", argument + 9);
+      }
+    } else if (strcmp(argument, "--utf8") == 0) {
+      options->utf8 = true;
+    } else if (strcmp(argument, "--ascii") == 0) {
+      options->ascii = true;
+    } else if (strcmp(argument, "--light") == 0) {
+      options->light = true;
+    } else if (strcmp(argument, "--attributes") == 0) {
+      options->attributes = true;
+    } else if ((value = value_of("--script", argc, argv, &i)) != NULL) {
+      options->script = value;
+    } else if ((value = value_of("--save-screen", argc, argv, &i)) != NULL) {
+      options->save_screen = value;
+    } else if ((value = value_of("--size", argc, argv, &i)) != NULL) {
+      if (!parse_size(value, &options->columns, &options->rows)) {
+        return bt_usage_error("view", "--size %s: not like 120x36", value);
+      }
+    } else if ((value = value_of("--fps", argc, argv, &i)) != NULL) {
+      options->fps = atoi(value);
+      if (options->fps < 1 || options->fps > 60) return bt_usage_error("view", "--fps %s: not from 1 to 60", value);
+    } else if (argument[0] == '-' && argument[1] != 0) {
+      return bt_usage_error("view", "no option '%s', or its value is missing", argument);
+    } else {
+      paths[options->path_count++] = argument;
+    }
+  }
+  options->paths = paths;
+  return BT_EXIT_OK;
+}
+
+static int type_keys(bt_view *view, bt_grid *grid, const bt_view_options *options) {
+  const char *at = options->script != NULL ? options->script : "";
+  for (;;) {
+    if (bt_screen_draw(view, grid, options->rows, options->columns) != BT_OK) return BT_EXIT_NOTHING;
+    at += strspn(at, " ");
+    if (*at == 0 || view->quit) return BT_EXIT_OK;
+    size_t length = strcspn(at, " ");
+    bt_key key = bt_key_from_name(at, length);
+    if (key == BT_KEY_NONE) return bt_usage_error("view", "--script: no key '%.*s'", (int)length, at);
+    bt_screen_key(view, key);
+    at += length;
+  }
+}
+
+static int save(const bt_grid *grid, const bt_theme *theme, const bt_view_options *options) {
+  bool standard = strcmp(options->save_screen, "-") == 0;
+  FILE *out = standard ? stdout : fopen(options->save_screen, "w");
+  bool good = out != NULL && bt_grid_save(grid, theme, options->attributes, out) == BT_OK;
+  good = out != NULL && (standard ? fflush(out) : fclose(out)) == 0 && good;
+  if (good) return BT_EXIT_OK;
+  fprintf(stderr, "bubbletop view: %s: %s\n", options->save_screen, strerror(errno));
+  return BT_EXIT_NOTHING;
+}
+
+static int save_screen(const bt_view_options *options) {
+  bt_feeder feeder;
+  bt_error error = {BT_OK, ""};
+  bt_status status = bt_feeder_open(&feeder, options, false, &error);
+  if (status == BT_OK) status = bt_feeder_read_all(&feeder, &error);
+  if (status != BT_OK) {
+    bt_feeder_close(&feeder);
+    return bt_open_run_failed("view", &error);
+  }
+  bt_theme theme = bt_view_theme(options);
+  bt_view view;
+  bt_grid grid = {0};
+  bt_view_init(&view, &theme);
+  view.replaying = options->replay;
+  view.speed = options->speed;
+  bt_view_set_feed(&view, &feeder, options);
+  int exit_status = type_keys(&view, &grid, options);
+  if (exit_status == BT_EXIT_OK) exit_status = save(&grid, &theme, options);
+  if (exit_status == BT_EXIT_OK && feeder.problems > 0) exit_status = BT_EXIT_PARTIAL;
+  bt_view_free(&view);
+  bt_grid_free(&grid);
+  bt_feeder_close(&feeder);
+  return exit_status;
+}
+
+int bt_command_view(int argc, char **argv) {
+  bt_view_options options = {.speed = 1, .rows = 24, .columns = 80, .fps = 10};
+  const char **paths = calloc((size_t)argc + 1, sizeof *paths);
+  if (paths == NULL) return BT_EXIT_NOTHING;
+  int status = parse(argc, argv, &options, paths);
+  struct stat unused;
+  if (status == BT_EXIT_OK && options.path_count == 0) status = bt_usage_error("view", "which run?");
+  for (size_t i = 0; i < options.path_count && status == BT_EXIT_OK; i++) {
+    if (stat(paths[i], &unused) == 0) continue;
+    fprintf(stderr, "bubbletop: %s: %s, and it is no command either (bubbletop help)\n", paths[i], strerror(errno));
+    status = BT_EXIT_NOTHING;
+  }
+  if (status == BT_EXIT_OK && options.script != NULL && options.save_screen == NULL) {
+    status = bt_usage_error("view", "--script needs --save-screen FILE");
+  }
+  if (status == BT_EXIT_OK && options.save_screen != NULL) {
+    status = save_screen(&options);
+  } else if (status == BT_EXIT_OK && !isatty(STDOUT_FILENO)) {
+    status = bt_usage_error("view", "standard output is not a terminal: use `bubbletop report %s`", paths[0]);
+  } else if (status == BT_EXIT_OK) {
+    status = bt_view_interactive(&options);
+  }
+  free(paths);
+  return status;
+}

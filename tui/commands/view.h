@@ -1,0 +1,56 @@
+/* Parts of `bubbletop view`: the thread that reads the run, and the loop that shows it. */
+#ifndef BT_COMMANDS_VIEW_H
+#define BT_COMMANDS_VIEW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "formats/run.h"
+#include "tui/analysis/lod.h"
+#include "tui/screen/view.h"
+
+typedef struct bt_view_options {
+  const char *const *paths;
+  size_t path_count;
+  bool replay;
+  double speed;
+  const char *script, *save_screen;
+  bool attributes;
+  int rows, columns; /* of a saved screen */
+  bool utf8, ascii, light;
+  int fps;
+} bt_view_options;
+
+/* Reads a run in a thread of its own, so that a slow file system never holds up a key. Everything below `mutex` belongs to
+ * whoever holds it. */
+typedef struct bt_feeder {
+  bt_run *run; /* the thread's alone */
+  pthread_t thread;
+  bool started;
+  int wake[2]; /* a byte is written after every change; non-blocking */
+  atomic_bool stop;
+  pthread_mutex_t mutex;
+  bt_lod_set lods;
+  bool loading, indexing, ended;
+  bool failed;
+  bt_error error;
+  size_t problems;
+  char problem[256];
+} bt_feeder;
+
+bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool follow, bt_error *error);
+/* Starts the thread; it takes no signals. */
+bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error);
+/* Reads all there is now, without a thread. */
+bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error);
+/* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */
+void bt_feeder_close(bt_feeder *feeder);
+
+/* The interactive view. Returns the exit status. */
+int bt_view_interactive(const bt_view_options *options);
+void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_options *options);
+bt_theme bt_view_theme(const bt_view_options *options);
+
+#endif

@@ -1,0 +1,240 @@
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tui/commands/command.h"
+#include "tui/commands/open_run.h"
+#include "tui/commands/view.h"
+#include "tui/screen/screen.h"
+#include "tui/screen/terminal.h"
+#include "tui/screen/text.h"
+
+/* Signals become a byte in a pipe; the handler knows nothing else. */
+static int signal_pipe[2] = {-1, -1};
+
+static void on_signal(int number) {
+  int saved = errno;
+  char byte = (char)number;
+  ssize_t written = write(signal_pipe[1], &byte, 1);
+  (void)written;
+  errno = saved;
+}
+
+static int64_t clock_ns(clockid_t id) {
+  struct timespec now;
+  clock_gettime(id, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* How old the newest record of the run is, by the clock pairs of its ranks. */
+static int64_t lag_of(const bt_trace *trace) {
+  int64_t now = clock_ns(CLOCK_REALTIME), least = INT64_MAX;
+  for (size_t i = 0; i < trace->rank_count; i++) {
+    const bt_rank *rank = &trace->ranks[i];
+    if (rank->clock_count == 0 || rank->heartbeat == INT64_MIN) continue;
+    const bt_clock_pair *pair = &rank->clocks[rank->clock_count - 1];
+    int64_t real = bt_time_add(bt_time_sub(rank->heartbeat, pair->mono), pair->real);
+    int64_t lag = bt_time_sub(now, real);
+    if (lag < least) least = lag;
+  }
+  return least == INT64_MAX ? -1 : least < 0 ? 0 : least;
+}
+
+void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_options *options) {
+  view->trace = bt_run_trace(feeder->run);
+  view->lods = &feeder->lods;
+  bt_feed *feed = &view->feed;
+  const char *path = options->paths[0];
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  size_t start = length;
+  while (start > 0 && path[start - 1] != '/')
+    start--;
+  (void)snprintf(feed->name, sizeof feed->name, "%.*s", (int)(length - start), path + start);
+  feed->loading = feeder->loading;
+  feed->indexing = feeder->indexing;
+  feed->live = !feeder->ended && !feeder->failed && !options->replay;
+  feed->problems = feeder->problems;
+  memcpy(feed->problem, feeder->problem, sizeof feed->problem);
+  feed->lag = feed->live ? lag_of(view->trace) : -1;
+}
+
+bt_theme bt_view_theme(const bt_view_options *options) {
+  const char *codeset = nl_langinfo(CODESET), *background = getenv("COLORFGBG");
+  bt_theme theme = {.level = BT_LEVEL_256, .light = options->light};
+  theme.utf8 = options->utf8 || (!options->ascii && strcmp(codeset, "UTF-8") == 0);
+  const char *last = background == NULL ? NULL : strrchr(background, ';');
+  if (last != NULL && (strcmp(last, ";15") == 0 || strcmp(last, ";7") == 0)) theme.light = true;
+  return theme;
+}
+
+typedef struct viewer {
+  const bt_view_options *options;
+  bt_feeder feeder;
+  bt_terminal *terminal;
+  bt_view view;
+  bt_grid grid;
+  bool lost, quit;
+} viewer;
+
+static void suspend(viewer *v) {
+  bt_terminal_suspend(v->terminal);
+  v->view.suspend = false;
+}
+
+/* What signals have come. */
+static void take_signals(viewer *v) {
+  char bytes[64];
+  ssize_t count = read(signal_pipe[0], bytes, sizeof bytes);
+  for (ssize_t i = 0; i < count; i++) {
+    switch (bytes[i]) {
+    case SIGWINCH: bt_terminal_resized(v->terminal); break;
+    case SIGTSTP: v->view.suspend = true; break;
+    case SIGCONT: bt_terminal_redraw(v->terminal); break;
+    case SIGHUP: v->lost = true; break;
+    default: v->quit = true;
+    }
+  }
+}
+
+static bt_status draw(viewer *v) {
+  int rows, columns;
+  bt_terminal_size(v->terminal, &rows, &columns);
+  pthread_mutex_lock(&v->feeder.mutex);
+  bool done;
+  bt_status status = bt_lod_set_update(&v->feeder.lods, bt_run_trace(v->feeder.run), 20000, &done);
+  bt_view_set_feed(&v->view, &v->feeder, v->options);
+  if (status == BT_OK) status = bt_screen_draw(&v->view, &v->grid, rows, columns);
+  pthread_mutex_unlock(&v->feeder.mutex);
+  if (status == BT_OK) status = bt_terminal_draw(v->terminal, &v->grid, &v->view.theme);
+  return status;
+}
+
+static bool take_keys(viewer *v) {
+  bool any = false;
+  for (bt_key key; (key = bt_terminal_key(v->terminal)) != BT_KEY_NONE; any = true) {
+    pthread_mutex_lock(&v->feeder.mutex);
+    bt_view_set_feed(&v->view, &v->feeder, v->options);
+    if (key != BT_KEY_RESIZE) bt_screen_key(&v->view, key);
+    pthread_mutex_unlock(&v->feeder.mutex);
+    if (v->view.quit) break;
+    if (v->view.redraw) bt_terminal_redraw(v->terminal);
+    v->view.redraw = false;
+  }
+  return any;
+}
+
+static int loop(viewer *v, int tty) {
+  int64_t frame = 1000000000 / v->options->fps, last_frame = 0, last_tick = clock_ns(CLOCK_MONOTONIC);
+  bool dirty = true;
+  while (!v->quit && !v->lost && !v->view.quit) {
+    int64_t now = clock_ns(CLOCK_MONOTONIC);
+    if (dirty && now - last_frame >= frame && !bt_terminal_behind(v->terminal)) {
+      if (draw(v) == BT_ERR_IO) v->lost = true;
+      last_frame = now;
+      dirty = false;
+    }
+    /* a waiting frame, the replay's clock, the age of the newest record; otherwise only what wakes us */
+    int timeout = dirty                                  ? (int)(frame / 1000000) + 1
+                  : v->view.replaying && !v->view.paused ? (int)(frame / 1000000)
+                  : v->view.feed.live                    ? 500
+                                                         : -1;
+    struct pollfd waits[] = {{tty, POLLIN, 0}, {signal_pipe[0], POLLIN, 0}, {v->feeder.wake[0], POLLIN, 0}};
+    int ready = poll(waits, 3, timeout);
+    if (waits[1].revents != 0) {
+      take_signals(v);
+      dirty = true;
+    }
+    if (ready > 0 && (waits[0].revents & (POLLHUP | POLLERR | POLLNVAL))) v->lost = true;
+    if (ready > 0 && (waits[0].revents & POLLIN) && take_keys(v)) {
+      dirty = true;
+      last_frame = 0; /* keys are answered at once */
+    } else if (ready > 0 && (waits[0].revents & POLLIN) && !v->lost) {
+      char nothing;
+      if (read(tty, &nothing, 0) < 0 && errno == EIO) v->lost = true;
+    }
+    if (ready > 0 && waits[2].revents != 0) {
+      char bytes[256];
+      while (read(v->feeder.wake[0], bytes, sizeof bytes) > 0) {
+      }
+      dirty = true;
+    }
+    if (ready == 0 && v->view.feed.live) dirty = true;
+    now = clock_ns(CLOCK_MONOTONIC);
+    pthread_mutex_lock(&v->feeder.mutex);
+    v->view.trace = bt_run_trace(v->feeder.run);
+    if (bt_view_tick(&v->view, now - last_tick)) dirty = true;
+    pthread_mutex_unlock(&v->feeder.mutex);
+    last_tick = now;
+    if (v->view.suspend) {
+      suspend(v);
+      dirty = true;
+      last_tick = clock_ns(CLOCK_MONOTONIC);
+    }
+  }
+  return BT_EXIT_OK;
+}
+
+static bool catch_signals(void) {
+  static const int caught[] = {SIGWINCH, SIGTSTP, SIGCONT, SIGHUP, SIGTERM, SIGINT, SIGQUIT};
+  if (pipe2(signal_pipe, O_NONBLOCK | O_CLOEXEC) != 0) return false;
+  struct sigaction action = {.sa_handler = on_signal};
+  for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
+    sigaction(caught[i], &action, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  return true;
+}
+
+/* Keys come from the terminal even when standard input is something else. */
+static FILE *open_keys(void) {
+  return isatty(STDIN_FILENO) ? stdin : fopen("/dev/tty", "r+e");
+}
+
+int bt_view_interactive(const bt_view_options *options) {
+  viewer v = {.options = options};
+  bt_error error = {BT_OK, ""};
+  FILE *keys = open_keys();
+  if (keys == NULL) return bt_usage_error("view", "there is no terminal to read keys from");
+  bt_status status = bt_feeder_open(&v.feeder, options, !options->replay, &error);
+  if (status != BT_OK) return bt_open_run_failed("view", &error);
+  if (!catch_signals()) {
+    fprintf(stderr, "bubbletop view: pipe: %s\n", strerror(errno));
+    return BT_EXIT_NOTHING;
+  }
+  bt_theme theme = bt_view_theme(options);
+  const char *no_color = getenv("NO_COLOR");
+  bt_terminal_options terminal = {.out = stdout, .in = keys, .no_color = no_color != NULL && no_color[0] != 0};
+  status = bt_terminal_open(&terminal, &v.terminal, &theme.level, &error);
+  if (status != BT_OK) {
+    bt_feeder_close(&v.feeder);
+    return bt_usage_error("view", "%s", error.text);
+  }
+  bt_view_init(&v.view, &theme);
+  v.view.replaying = options->replay;
+  v.view.speed = options->speed;
+  status = bt_feeder_start(&v.feeder, &error);
+  int exit_status = status == BT_OK ? loop(&v, fileno(keys)) : BT_EXIT_NOTHING;
+  bt_terminal_close(v.terminal, v.lost);
+  pthread_mutex_lock(&v.feeder.mutex);
+  bool failed = v.feeder.failed;
+  if (failed)
+    error = v.feeder.error;
+  else if (v.feeder.problems > 0)
+    exit_status = BT_EXIT_PARTIAL;
+  pthread_mutex_unlock(&v.feeder.mutex);
+  bt_feeder_close(&v.feeder);
+  bt_view_free(&v.view);
+  bt_grid_free(&v.grid);
+  if (failed || status != BT_OK) return bt_open_run_failed("view", &error);
+  return v.lost ? BT_EXIT_OK : exit_status;
+}
