@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,17 +18,6 @@
 #include "tui/screen/screen.h"
 #include "tui/screen/terminal.h"
 #include "tui/screen/text.h"
-
-/* Signals become a byte in a pipe; the handler knows nothing else. */
-static int signal_pipe[2] = {-1, -1};
-
-static void on_signal(int number) {
-  int saved = errno;
-  char byte = (char)number;
-  ssize_t written = write(signal_pipe[1], &byte, 1);
-  (void)written;
-  errno = saved;
-}
 
 static int64_t clock_ns(clockid_t id) {
   struct timespec now;
@@ -84,6 +74,7 @@ typedef struct viewer {
   bt_terminal *terminal;
   bt_view view;
   bt_grid grid;
+  int signals; /* a signalfd */
   bool lost, quit;
 } viewer;
 
@@ -94,10 +85,9 @@ static void suspend(viewer *v) {
 
 /* What signals have come. */
 static void take_signals(viewer *v) {
-  char bytes[64];
-  ssize_t count = read(signal_pipe[0], bytes, sizeof bytes);
-  for (ssize_t i = 0; i < count; i++) {
-    switch (bytes[i]) {
+  struct signalfd_siginfo info;
+  while (read(v->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+    switch (info.ssi_signo) {
     case SIGWINCH: bt_terminal_resized(v->terminal); break;
     case SIGTSTP: v->view.suspend = true; break;
     case SIGCONT: bt_terminal_redraw(v->terminal); break;
@@ -149,7 +139,7 @@ static int loop(viewer *v, int tty) {
                   : v->view.replaying && !v->view.paused ? (int)(frame / 1000000)
                   : v->view.feed.live                    ? 500
                                                          : -1;
-    struct pollfd waits[] = {{tty, POLLIN, 0}, {signal_pipe[0], POLLIN, 0}, {v->feeder.wake[0], POLLIN, 0}};
+    struct pollfd waits[] = {{tty, POLLIN, 0}, {v->signals, POLLIN, 0}, {v->feeder.wake[0], POLLIN, 0}};
     int ready = poll(waits, 3, timeout);
     if (waits[1].revents != 0) {
       take_signals(v);
@@ -185,14 +175,16 @@ static int loop(viewer *v, int tty) {
   return BT_EXIT_OK;
 }
 
-static bool catch_signals(void) {
+/* Signals are read in the loop like keys: no handler, no state outside it. */
+static int catch_signals(void) {
   static const int caught[] = {SIGWINCH, SIGTSTP, SIGCONT, SIGHUP, SIGTERM, SIGINT, SIGQUIT};
-  if (pipe2(signal_pipe, O_NONBLOCK | O_CLOEXEC) != 0) return false;
-  struct sigaction action = {.sa_handler = on_signal};
+  sigset_t set;
+  sigemptyset(&set);
   for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
-    sigaction(caught[i], &action, NULL);
+    sigaddset(&set, caught[i]);
+  sigprocmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
-  return true;
+  return signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
 /* Keys come from the terminal even when standard input is something else. */
@@ -207,8 +199,9 @@ int bt_view_interactive(const bt_view_options *options) {
   if (keys == NULL) return bt_usage_error("view", "there is no terminal to read keys from");
   bt_status status = bt_feeder_open(&v.feeder, options, !options->replay, &error);
   if (status != BT_OK) return bt_open_run_failed("view", &error);
-  if (!catch_signals()) {
-    fprintf(stderr, "bubbletop view: pipe: %s\n", strerror(errno));
+  v.signals = catch_signals();
+  if (v.signals < 0) {
+    fprintf(stderr, "bubbletop view: signalfd: %s\n", strerror(errno));
     return BT_EXIT_NOTHING;
   }
   bt_theme theme = bt_view_theme(options);
@@ -233,6 +226,7 @@ int bt_view_interactive(const bt_view_options *options) {
     exit_status = BT_EXIT_PARTIAL;
   pthread_mutex_unlock(&v.feeder.mutex);
   bt_feeder_close(&v.feeder);
+  close(v.signals);
   bt_view_free(&v.view);
   bt_grid_free(&v.grid);
   if (failed || status != BT_OK) return bt_open_run_failed("view", &error);

@@ -172,16 +172,11 @@ static int64_t time_base(const bt_view *view, int64_t time) {
 }
 
 static void say_times(const bt_view *view, int64_t start, int64_t end, char *out, size_t room) {
-  char a[32], b[32], c[32];
+  char range[64], length[32];
   int64_t base = time_base(view, start);
-  int64_t length = bt_time_sub(end, start);
-  int64_t grain = length > 0 ? length / 10 + 1 : 1;
-  bt_text_tick(a, sizeof a, bt_time_sub(start, base), grain);
-  bt_text_tick(b, sizeof b, bt_time_sub(end, base), grain);
-  char *space = strrchr(a, ' ');
-  if (space != NULL && strcmp(space, strrchr(b, ' ')) == 0) *space = 0; /* the unit once */
-  bt_text_append(out, room, "%s%s%s (%s)", a, view->theme.utf8 ? "\u2013" : "-", b + 1,
-                 bt_text_duration(c, sizeof c, length));
+  bt_text_range(range, sizeof range, bt_time_sub(start, base), bt_time_sub(end, base),
+                view->theme.utf8 ? "\u2013" : "-");
+  bt_text_append(out, room, "%s (%s)", range, bt_text_duration(length, sizeof length, bt_time_sub(end, start)));
 }
 
 static void say_fields(const bt_view *view, const bt_block *block, const char *sep, char *out, size_t room) {

@@ -51,8 +51,7 @@ static void pan(bt_view *view, int64_t columns) {
 void bt_navigate_to(bt_view *view, int64_t time) {
   view->cursor.time = time;
   int column = bt_view_column(view, time);
-  if (column >= view->columns / 16 && column < view->columns - view->columns / 8) return;
-  if (column >= 0 && column < view->columns && time >= view->last) return;
+  if (column >= 0 && column < view->columns) return;
   int64_t columns = bt_time_sub(time, view->origin) / view->width - view->columns / 3;
   view->origin = bt_time_add(view->origin, bt_time_mul(columns, view->width));
   view->follow = false;

@@ -233,9 +233,14 @@ void bt_terminal_redraw(bt_terminal *terminal) {
 
 void bt_terminal_suspend(bt_terminal *terminal) {
   struct sigaction standard = {.sa_handler = SIG_DFL}, ours;
+  sigset_t stop, blocked;
   endwin();
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
   sigaction(SIGTSTP, &standard, &ours);
   kill(0, SIGTSTP); /* the whole job, as the terminal driver would */
+  sigprocmask(SIG_UNBLOCK, &stop, &blocked);
+  sigprocmask(SIG_SETMASK, &blocked, NULL);
   sigaction(SIGTSTP, &ours, NULL);
   set_up();
   bt_terminal_resized(terminal);

@@ -62,6 +62,17 @@ char *bt_text_duration(char *out, size_t room, int64_t ns) {
   return out;
 }
 
+char *bt_text_range(char *out, size_t room, int64_t from, int64_t to, const char *dash) {
+  int64_t low = from < 0 ? bt_time_sub(0, from) : from, high = to < 0 ? bt_time_sub(0, to) : to;
+  const bt_unit *unit = unit_of(low > high ? low : high);
+  int decimals = 0; /* so many that the length shows three figures */
+  for (int64_t grain = unit->ns; grain > 1 && grain * 100 > bt_time_sub(to, from) && decimals < 9; grain /= 10)
+    decimals++;
+  (void)snprintf(out, room, "%.*f%s%.*f %s", decimals, (double)from / (double)unit->ns, dash, decimals,
+                 (double)to / (double)unit->ns, unit->name);
+  return out;
+}
+
 char *bt_text_tick(char *out, size_t room, int64_t ns, int64_t tick) {
   int64_t size = ns < 0 ? bt_time_sub(0, ns) : ns;
   const bt_unit *unit = unit_of(size > tick ? size : tick);

@@ -10,6 +10,8 @@
 char *bt_text_duration(char *out, size_t room, int64_t ns);
 /* A time on the axis, given the distance between ticks: "+50 ms" needs no decimals, "+1.25 ms" does. */
 char *bt_text_tick(char *out, size_t room, int64_t ns, int64_t tick);
+/* "131.2-141.2 ms" with the given dash: two times since the same zero, in one unit. */
+char *bt_text_range(char *out, size_t room, int64_t from, int64_t to, const char *dash);
 /* "1,284" */
 char *bt_text_count(char *out, size_t room, int64_t value);
 /* "64 MiB" */
