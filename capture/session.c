@@ -212,7 +212,10 @@ bool bt_session_finish(bubbletop_session *session, uint32_t limit_ms, bool exiti
   while (session->state == BT_SESSION_CLOSING && pthread_cond_timedwait(&session->done, &session->lock, &until) == 0)
     continue;
   bool closed = session->state == BT_SESSION_CLOSED;
-  if (!closed && !exiting) session->state = BT_SESSION_ABANDONED;
+  if (!closed && !exiting) {
+    session->state = BT_SESSION_ABANDONED;
+    pthread_detach(session->thread);
+  }
   pthread_mutex_unlock(&session->lock);
   return closed;
 }

@@ -22,7 +22,7 @@ static inline int bt_out_write(void *out_, const char *bytes, size_t length) {
     out->full = true;
     return -1;
   }
-  memcpy(out->data + out->length, bytes, length);
+  if (length > 0) memcpy(out->data + out->length, bytes, length); /* an empty string may be NULL */
   out->length += length;
   return 0;
 }
