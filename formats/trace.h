@@ -7,8 +7,8 @@
  *
  * Ownership: the trace owns everything it hands out; pointers are valid until the next bt_trace_* call that is not const.
  * Not thread-safe: one thread at a time, readers included (tui/ holds a lock).
- * Times are int64 ns of the rank's own clock domain plus bt_rank.offset_ns (0 until clocks are aligned); the model
- * stores raw times, readers add the offset.
+ * Times are raw: int64 ns of the rank's own clock. Readers that compare ranks take bt_rank_time of them, which is the raw
+ * time until clocks are aligned.
  */
 #ifndef BT_FORMATS_TRACE_H
 #define BT_FORMATS_TRACE_H
@@ -131,7 +131,9 @@ typedef struct bt_rank {
   int32_t rank;
   bt_layout layout;
   uint32_t host; /* index into bt_trace.hosts: its clock domain (of the newest life) */
-  int64_t offset_ns; /* add to raw times; set by tui/analysis */
+  /* its clock, set by tui/analysis (bt_rank_time): what to add to raw times, and how that changes with time */
+  int64_t offset_ns, clock_pivot;
+  double clock_rate;
   bt_track tracks[BT_LANE_COUNT];
   bt_step *steps; /* sorted by begin; a missing begin counts as the end */
   size_t step_count, step_capacity;
@@ -221,6 +223,12 @@ static inline int64_t bt_span_end(const bt_track *track, const bt_span *span) {
 }
 static inline const bt_span_more *bt_span_details(const bt_track *track, const bt_span *span) {
   return span->more == 0 ? NULL : &track->more[span->more - 1];
+}
+
+/* A raw time of the rank on the clock that all ranks share. */
+static inline int64_t bt_rank_time(const bt_rank *rank, int64_t time) {
+  if (rank->clock_rate == 0) return time + rank->offset_ns;
+  return time + rank->offset_ns + (int64_t)(rank->clock_rate * (double)(time - rank->clock_pivot));
 }
 
 /* First index whose span starts at or after `time`. */

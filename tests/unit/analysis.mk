@@ -24,3 +24,7 @@ unit_programs += tests/unit/test_json
 tests_unit_test_json_SOURCES = tests/unit/test_json.c
 tests_unit_test_json_CFLAGS = $(unit_cflags)
 tests_unit_test_json_LDADD = libcommands.la $(CMOCKA_LIBS) -lm
+unit_programs += tests/unit/test_clocks
+tests_unit_test_clocks_SOURCES = tests/unit/test_clocks.c
+tests_unit_test_clocks_CFLAGS = $(unit_cflags)
+tests_unit_test_clocks_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

@@ -15,3 +15,6 @@ libanalysis_la_SOURCES += \
 	tui/analysis/accounting_totals.c tui/analysis/accounting_links.c \
 	tui/analysis/accounting_theory.h tui/analysis/accounting_theory.c tui/analysis/accounting_means.c
 libanalysis_la_SOURCES += tui/analysis/lod.c tui/analysis/lod.h
+libanalysis_la_SOURCES += \
+	tui/analysis/clocks.h tui/analysis/clocks_private.h tui/analysis/clocks.c tui/analysis/clocks_points.c \
+	tui/analysis/clocks_line.c
