@@ -41,10 +41,10 @@ typedef struct half_map {
 } half_map;
 
 static size_t half_hash(const half *key) {
-  uint64_t hash = (uint32_t)key->microbatch;
-  hash = (hash ^ (uint32_t)key->vstage) * 0x9E3779B97F4A7C15u;
-  hash = (hash ^ (hash >> 29) ^ (uint32_t)key->step) * 0xBF58476D1CE4E5B9u;
-  hash = (hash ^ (hash >> 32) ^ (uint32_t)key->pipeline ^ ((uint64_t)key->role << 40)) * 0x94D049BB133111EBu;
+  uint64_t hash = (uint32_t)key->microbatch | (uint64_t)(uint32_t)key->vstage << 32;
+  hash = (hash ^ (hash >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)key->step;
+  hash = (hash ^ (hash >> 32)) * 0xBF58476D1CE4E5B9u + ((uint64_t)(uint32_t)key->pipeline << 8 | key->role);
+  hash = (hash ^ (hash >> 30)) * 0x94D049BB133111EBu;
   return (size_t)(hash ^ (hash >> 31));
 }
 
