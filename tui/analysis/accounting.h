@@ -107,7 +107,7 @@ typedef struct bt_account_warning {
   int64_t count; /* how many (steps, ranks, messages, …); BT_UNKNOWN: not a count */
 } bt_account_warning;
 
-/* What is known of the clocks of the trace; offsets themselves are in bt_rank.offset_ns. */
+/* What is known of the clocks of the trace (bt_clocks_solve); the corrections are in its ranks (bt_clocks_apply). */
 typedef struct bt_account_clock {
   bool aligned;
   int64_t max_error_ns, likely_error_ns; /* BT_UNKNOWN: not known */

@@ -100,7 +100,7 @@ typedef struct bt_model_rank {
   int32_t row; /* of its stage, in the results */
   int32_t member; /* identity of its (tp, cp) place */
   int32_t usual_f, usual_b, usual_w; /* commonest numbers of ops in a step */
-  int64_t offset; /* raw times + offset are the model's times */
+  int64_t wall; /* clocks that are not aligned: what brings raw times near those of other hosts; 0: bt_rank_time does */
   bt_model_slice ops, p2p, collectives, gates, visits, segments;
   bt_model_slice collective_pieces, send_pieces;
   bool gated; /* has gates: they alone say what blocks */
@@ -153,6 +153,12 @@ typedef struct bt_model {
        : NULL)
 
 void bt_model_free(bt_model *model);
+
+/* The model's time of a raw time of the rank. Unknown ends of time stay what they are. */
+static inline int64_t bt_model_time(const bt_model_rank *rank, int64_t raw) {
+  if (raw == INT64_MIN || raw == INT64_MAX) return raw;
+  return rank->wall != 0 ? raw + rank->wall : bt_rank_time(rank->source, raw);
+}
 
 /* The passes. BT_OK or BT_ERR_NOMEM. */
 bt_status bt_model_ops(bt_model *model);

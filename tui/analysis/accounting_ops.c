@@ -73,13 +73,13 @@ static int32_t vstage_of(const bt_rank *rank, int32_t chunk) {
 }
 
 static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
-  int64_t offset = model->ranks[index].offset;
+  const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
-    int64_t start = span->start + offset;
-    int64_t end = start + bt_span_duration(track, span);
+    int64_t start = bt_model_time(own, span->start);
+    int64_t end = bt_model_time(own, bt_span_end(track, span));
     if ((span->flags & (BT_FLAG_GPU_TIMED | BT_FLAG_GPU_UNKNOWN)) != 0) model->gpu = true;
     if (span->kind == BT_GATE) {
       bt_model_gate *gate = BT_PUSH(model, gates);
@@ -122,7 +122,7 @@ static int32_t rank_index(const bt_trace *trace, int32_t rank) {
 }
 
 static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
-  int64_t offset = model->ranks[index].offset;
+  const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_P2P];
   int32_t last_peer = -1;
   int32_t last_index = BT_NO_INDEX;
@@ -135,8 +135,8 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
     int32_t peer = more != NULL ? more->peer : -1;
     if (peer != last_peer) last_index = rank_index(model->trace, peer);
     last_peer = peer;
-    *message = (bt_model_p2p){.start = span->start + offset,
-                              .end = bt_span_end(track, span) + offset,
+    *message = (bt_model_p2p){.start = bt_model_time(own, span->start),
+                              .end = bt_model_time(own, bt_span_end(track, span)),
                               .bytes = more != NULL ? more->bytes : -1,
                               .sequence = more != NULL ? more->sequence : -1,
                               .group = more != NULL ? groups->identity[more->group] : 0,
@@ -154,7 +154,7 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
 }
 
 static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
-  int64_t offset = model->ranks[index].offset;
+  const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_COLLECTIVE];
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
@@ -163,8 +163,8 @@ static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank,
     if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
     bt_model_collective *collective = BT_PUSH(model, collectives);
     if (collective == NULL) return false;
-    *collective = (bt_model_collective){.start = span->start + offset,
-                                        .end = bt_span_end(track, span) + offset,
+    *collective = (bt_model_collective){.start = bt_model_time(own, span->start),
+                                        .end = bt_model_time(own, bt_span_end(track, span)),
                                         .arrived = BT_UNKNOWN,
                                         .sequence = more != NULL ? more->sequence : -1,
                                         .bytes = more != NULL ? more->bytes : -1,
@@ -188,8 +188,8 @@ static int32_t member_identity(const bt_layout *layout) {
 }
 
 /* Without aligned clocks, wall clocks bring the ranks near each other; nothing is concluded from it. */
-static int64_t offset_of(const bt_model *model, const bt_rank *rank) {
-  if (model->aligned || rank->clock_count == 0) return rank->offset_ns;
+static int64_t wall_of(const bt_model *model, const bt_rank *rank) {
+  if (model->aligned || rank->clock_count == 0) return 0;
   return rank->clocks[0].real - rank->clocks[0].mono;
 }
 
@@ -201,7 +201,7 @@ static bool add_rank(bt_model *model, int32_t index) {
                           .replica = bt_rank_replica(source),
                           .host = (int32_t)source->host,
                           .member = member_identity(&source->layout),
-                          .offset = offset_of(model, source),
+                          .wall = wall_of(model, source),
                           .source = source};
   rank->ops.first = (int32_t)model->ops_count;
   rank->p2p.first = (int32_t)model->p2p_count;

@@ -52,7 +52,6 @@ static bool reaches(const bt_model_visit *visits, int32_t at, int64_t start) {
 static bool visits_by_marks(bt_model *model, int32_t index) {
   bt_model_rank *rank = &model->ranks[index];
   const bt_rank *source = rank->source;
-  int64_t offset = rank->offset;
   int64_t epoch = 0;
   rank->visits.first = (int32_t)model->visits_count;
   for (size_t i = 0; i < source->step_count; i++) {
@@ -60,8 +59,8 @@ static bool visits_by_marks(bt_model *model, int32_t index) {
     if (i > 0 && step->id <= source->steps[i - 1].id) epoch++; /* the numbers start again: the rank was restarted */
     bt_model_visit *visit = new_visit(model, index, (step_key){epoch, step->id});
     if (visit == NULL) return false;
-    if (step->begin != INT64_MIN) visit->begin = step->begin + offset;
-    if (step->end != INT64_MIN) visit->end = step->end + offset;
+    if (step->begin != INT64_MIN) visit->begin = bt_model_time(rank, step->begin);
+    if (step->end != INT64_MIN) visit->end = bt_model_time(rank, step->end);
   }
   bt_model_visit *visits = &model->visits[rank->visits.first];
   int32_t at = BT_NO_INDEX;
@@ -221,15 +220,11 @@ static void spoil(bt_model *model, const bt_model_rank *rank, int64_t from, int6
   }
 }
 
-static int64_t shift(int64_t time, int64_t offset) {
-  return time == INT64_MIN || time == INT64_MAX ? time : time + offset;
-}
-
 static void spoil_losses(bt_model *model, const bt_model_rank *rank) {
   const bt_rank *source = rank->source;
   for (size_t i = 0; i < source->loss_count; i++) {
     const bt_loss *loss = &source->losses[i];
-    spoil(model, rank, shift(loss->from, rank->offset), shift(loss->to, rank->offset));
+    spoil(model, rank, bt_model_time(rank, loss->from), bt_model_time(rank, loss->to));
   }
   if (source->loss_count > 0) {
     bt_account_warn(model->out, "lost_events", (int64_t)source->loss_count,
@@ -237,7 +232,7 @@ static void spoil_losses(bt_model *model, const bt_model_rank *rank) {
   }
   for (size_t i = 0; i < source->open_count; i++) {
     const bt_event *open = &source->open[i].event;
-    if (bt_code_is_compute(open->on_code)) spoil(model, rank, open->start + rank->offset, INT64_MAX);
+    if (bt_code_is_compute(open->on_code)) spoil(model, rank, bt_model_time(rank, open->start), INT64_MAX);
   }
 }
 
