@@ -1,10 +1,12 @@
 #include "tui/commands/manual.h"
 
 #include "tui/commands/command.h"
+#include "tui/screen/keys.h"
 
 /* One quoted mdoc argument: macros inside it are text, and hyphens can be copied from the page into a shell. */
 static void print_argument(FILE *out, const char *text) {
   fputc('"', out);
+  if (text[0] != '\0' && text[1] == '\0') fputs("\\&", out); /* a lone character may be punctuation to mdoc */
   for (; *text != '\0'; text++) {
     switch (*text) {
     case '"': fputs("\"\"", out); break;
@@ -22,7 +24,7 @@ static void print_sentence(FILE *out, const char *text) {
   fputc('\n', out);
 }
 
-void bt_manual_print(FILE *out) {
+static void print_commands(FILE *out) {
   fputs(".Bl -tag -width Ds\n", out);
   for (const bt_command *command = bt_commands; command->name != NULL; command++) {
     fprintf(out, ".It Ic %s Ar ", command->name);
@@ -44,6 +46,36 @@ void bt_manual_print(FILE *out) {
     fputs(".El\n", out);
   }
   fputs(".El\n", out);
+}
+
+/* A binding without help is the other direction of the one before it: they share a line. */
+static void print_keys(FILE *out) {
+  for (const bt_key_group *group = bt_key_groups; group->title != NULL; group++) {
+    fputs(".Ss ", out);
+    print_argument(out, group->title);
+    fputs("\n.Bl -tag -width Ds -compact\n", out);
+    for (const bt_binding *binding = group->bindings; binding->action != BT_ACTION_NONE;) {
+      const bt_binding *said = binding;
+      fputs(".It Ic ", out);
+      do {
+        print_argument(out, binding->keys);
+        binding++;
+        if (binding->action != BT_ACTION_NONE && binding->help == NULL) fputs(" , ", out);
+      } while (binding->action != BT_ACTION_NONE && binding->help == NULL);
+      fputc('\n', out);
+      print_sentence(out, said->help);
+    }
+    fputs(".El\n", out);
+  }
+}
+
+void bt_manual_print(FILE *out) {
+  fputs(".Sh COMMANDS\n", out);
+  print_commands(out);
+  fputs(".Sh KEYS\n"
+        "A number before a key repeats it, where that makes sense.\n",
+        out);
+  print_keys(out);
 }
 
 static void print_command_names(FILE *out) {

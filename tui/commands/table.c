@@ -3,7 +3,7 @@
 #include <string.h>
 
 static const bt_option help_options[] = {
-    {"--man", NULL, "the commands as a part of the manual page, in mdoc"},
+    {"--man", NULL, "commands and keys as a part of the manual page, in mdoc"},
     {"--completion", NULL, "completion for bash"},
     {NULL, NULL, NULL},
 };
