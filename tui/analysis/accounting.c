@@ -98,6 +98,18 @@ static void judge_clocks(bt_model *model, const bt_accounting_options *options) 
                     "the clocks of %zu hosts are not aligned: rates and waits across ranks are withheld",
                     model->trace->host_count);
   }
+  if (clock->bent) {
+    bt_account_warn(model->out, "clocks_bent", BT_UNKNOWN,
+                    "the clocks of some hosts did not run at a constant rate: how wrong times across hosts are is not "
+                    "known");
+  }
+  if (clock->violations > 0) {
+    bt_account_warn(
+        model->out, "received_before_sent", (int64_t)clock->violations,
+        "%zu messages end before they begin even with clocks aligned, the worst by %lld ns, from rank %d to "
+        "rank %d",
+        clock->violations, (long long)clock->worst_ns, clock->worst_from, clock->worst_to);
+  }
 }
 
 /* Every stage of every replica must be there: a window is over all of its ranks. */

@@ -111,6 +111,10 @@ typedef struct bt_account_warning {
 typedef struct bt_account_clock {
   bool aligned;
   int64_t max_error_ns, likely_error_ns; /* BT_UNKNOWN: not known */
+  bool bent; /* no constant rate explains the messages of some pair of hosts: max_error_ns is not known */
+  size_t violations; /* messages received before they were sent, after correction */
+  int64_t worst_ns; /* by how much the worst of them; from which rank to which */
+  int32_t worst_from, worst_to;
 } bt_account_clock;
 
 typedef struct bt_accounting_options {

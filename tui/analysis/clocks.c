@@ -5,6 +5,8 @@
 
 #include "tui/analysis/clocks_private.h"
 
+#define CROOKED 1e15 /* ns: added to the error of a pair that no line fits, so that it is used last and known again */
+
 /* A pair of hosts with messages in both directions. */
 typedef struct edge {
   uint32_t a, b;
@@ -120,7 +122,7 @@ static bt_clock_line compose(const bt_clock_line *near, const bt_clock_line *ste
 
 /* A crooked pair is used only where nothing else reaches: it has no bound. */
 static double weight(const edge *e) {
-  return e->fit.straight ? e->fit.error : e->fit.error + 1e15;
+  return e->fit.straight ? e->fit.error : e->fit.error + CROOKED;
 }
 
 typedef struct half_edge { /* the edges of a host lie together */
@@ -248,6 +250,7 @@ static void tell_hosts(bt_clocks *clocks) {
     host->known = host->present && isfinite(own->error);
     if (host->present && !host->known) summary->aligned = false;
     if (!host->known) continue;
+    host->bounded = own->error < CROOKED;
     double x = (double)(summary->from - reference->pivot);
     host->offset_ns = own->pivot - reference->pivot + (int64_t)llround(ahead(&own->line, x));
     host->drift_ppm = own->line.rate * 1e6;
@@ -256,7 +259,7 @@ static void tell_hosts(bt_clocks *clocks) {
     host->likely_error_ns = rounded_up(own->likely);
     if (host->error_ns > summary->max_error_ns) summary->max_error_ns = host->error_ns;
     if (host->likely_error_ns > summary->likely_error_ns) summary->likely_error_ns = host->likely_error_ns;
-    if (own->step_error >= 1e15) summary->bent = true;
+    if (!host->bounded) summary->bent = true;
   }
 }
 

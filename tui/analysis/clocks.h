@@ -24,6 +24,7 @@ enum { BT_CLOCK_MOST_PPM = 200, BT_CLOCK_VIOLATIONS = 16 };
 typedef struct bt_clock_host {
   bool present; /* some rank runs on it */
   bool known; /* messages connect it with the reference */
+  bool bounded; /* error_ns is a bound: no pair on the way to it is bent */
   int64_t offset_ns; /* how far its clock is ahead of the reference's, at bt_clocks.from */
   double drift_ppm; /* how much faster it goes */
   int64_t error_ns, likely_error_ns; /* of the offset, at any time of the run; meaningless unless known */

@@ -173,20 +173,46 @@ static int print_report(const request *r, const bt_report *report) {
   return status;
 }
 
+/* Brings the clocks of all hosts onto one, as far as their messages allow. The caller frees the result. */
+static bt_clocks *align(bt_trace *trace, bt_account_clock *clock, bt_error *error) {
+  bt_clocks *clocks = NULL;
+  if (bt_clocks_solve(trace, &clocks, error) != BT_OK) return NULL;
+  bt_clocks_apply(clocks, trace);
+  const bt_clocks_summary *found = bt_clocks_summary_of(clocks);
+  bool bounded = found->aligned && !found->bent;
+  *clock = (bt_account_clock){.aligned = found->aligned,
+                              .max_error_ns = bounded ? found->max_error_ns : BT_UNKNOWN,
+                              .likely_error_ns = found->aligned ? found->likely_error_ns : BT_UNKNOWN,
+                              .bent = found->bent,
+                              .violations = found->violations};
+  if (found->violations > 0) {
+    clock->worst_ns = found->worst[0].by_ns;
+    clock->worst_from = found->worst[0].from;
+    clock->worst_to = found->worst[0].to;
+  }
+  return clocks;
+}
+
 /* Accounts for what has been read so far. */
 static int report_run(const request *r, bt_run *run) {
-  bt_report report = {.trace = bt_run_trace(run)};
-  bt_accounting *accounting = NULL;
+  bt_trace *trace = bt_run_trace(run);
+  bt_account_clock clock;
   bt_error error = {BT_OK, ""};
-  if (bt_accounting_run(report.trace, &r->accounting, &accounting, &error) != BT_OK) {
+  bt_clocks *clocks = align(trace, &clock, &error);
+  bt_accounting_options options = r->accounting;
+  options.clock = &clock;
+  bt_accounting *accounting = NULL;
+  if (clocks == NULL || bt_accounting_run(trace, &options, &accounting, &error) != BT_OK) {
     fprintf(stderr, "bubbletop report: %s\n", error.text);
     bt_print_problems(stderr, "bubbletop report: ", run, PROBLEMS_LISTED);
+    bt_clocks_free(clocks);
     return BT_EXIT_NOTHING;
   }
-  report.accounting = accounting;
+  bt_report report = {.accounting = accounting, .trace = trace, .clocks = clocks};
   report.problems = bt_run_problems(run, &report.problem_count);
   int status = print_report(r, &report);
   bt_accounting_free(accounting);
+  bt_clocks_free(clocks);
   return status == BT_EXIT_OK ? bt_run_exit_status(run) : status;
 }
 

@@ -7,12 +7,14 @@
 
 #include "formats/run.h"
 #include "tui/analysis/accounting.h"
+#include "tui/analysis/clocks.h"
 #include "tui/commands/json.h"
 
 /* What is reported; everything is borrowed. */
 typedef struct bt_report {
   const bt_accounting *accounting;
   const bt_trace *trace;
+  const bt_clocks *clocks;
   const bt_problem *problems; /* of reading */
   size_t problem_count;
 } bt_report;

@@ -59,14 +59,16 @@ static void add_clock(bt_json *json, const bt_report *report) {
   time_or_null(json, "max_error_ns", clock->max_error_ns);
   time_or_null(json, "likely_error_ns", clock->likely_error_ns);
   bt_json_open_array(json, "hosts");
-  for (size_t i = 0; i < report->trace->host_count; i++) {
-    bool alone = report->trace->host_count == 1;
+  size_t count = 0;
+  const bt_clock_host *hosts = bt_clocks_hosts(report->clocks, &count);
+  for (size_t i = 0; i < count; i++) {
+    const bt_clock_host *host = &hosts[i];
     bt_json_open_object(json, NULL);
     bt_json_text(json, "host", report->trace->hosts[i].name);
-    time_or_null(json, "offset_ns", alone ? 0 : BT_UNKNOWN);
-    bt_json_number(json, "drift_ppm", alone ? 0 : (double)NAN);
-    time_or_null(json, "error_ns", alone ? 0 : BT_UNKNOWN);
-    time_or_null(json, "likely_error_ns", alone ? 0 : BT_UNKNOWN);
+    time_or_null(json, "offset_ns", host->known ? host->offset_ns : BT_UNKNOWN);
+    bt_json_number(json, "drift_ppm", host->known ? host->drift_ppm : (double)NAN);
+    time_or_null(json, "error_ns", host->bounded ? host->error_ns : BT_UNKNOWN);
+    time_or_null(json, "likely_error_ns", host->known ? host->likely_error_ns : BT_UNKNOWN);
     bt_json_close(json);
   }
   bt_json_close(json);
@@ -108,7 +110,30 @@ static void add_causes(bt_json *json, const bt_accounting *a) {
   bt_json_close(json);
 }
 
-static void add_links(bt_json *json, const bt_accounting *a) {
+/* How wrong times of one stage are likely to be against those of another: by their ranks in the first replica. */
+static int64_t likely_error_between(const bt_report *report, int32_t from, int32_t to) {
+  const bt_rank *ends[2] = {NULL, NULL};
+  for (size_t i = 0; i < report->trace->rank_count; i++) {
+    const bt_rank *rank = &report->trace->ranks[i];
+    int32_t stage = bt_rank_stage(rank);
+    if (stage == from && ends[0] == NULL) ends[0] = rank;
+    if (stage == to && ends[1] == NULL) ends[1] = rank;
+  }
+  if (ends[0] == NULL || ends[1] == NULL) return 0;
+  int64_t error = 0;
+  int64_t likely = 0;
+  bt_clocks_pair(report->clocks, ends[0]->host, ends[1]->host, &error, &likely);
+  return likely;
+}
+
+/* A wait that is shorter than the clocks of both ends are likely to be wrong says nothing by itself. */
+static bool is_unresolved(const bt_report *report, const bt_account_link *link) {
+  if (!report->accounting->clock.aligned || link->wait_ns == BT_UNKNOWN || link->messages == 0) return false;
+  return link->wait_ns / link->messages < likely_error_between(report, link->from, link->to);
+}
+
+static void add_links(bt_json *json, const bt_report *report) {
+  const bt_accounting *a = report->accounting;
   bt_json_open_array(json, "links");
   for (size_t i = 0; i < a->link_count; i++) {
     const bt_account_link *link = &a->links[i];
@@ -122,6 +147,7 @@ static void add_links(bt_json *json, const bt_accounting *a) {
     bool known = link->bytes != BT_UNKNOWN && link->transfer_ns != BT_UNKNOWN && link->transfer_ns > 0;
     double seconds = (double)link->transfer_ns * 1e-9;
     bt_json_number(json, "bytes_per_second", known ? (double)link->bytes / seconds : (double)NAN);
+    bt_json_boolean(json, "unresolved", is_unresolved(report, link));
     bt_json_close(json);
   }
   bt_json_close(json);
@@ -216,7 +242,7 @@ bt_json *bt_report_document(const bt_report *report) {
   for (size_t i = 0; i < a->stage_count; i++)
     add_stage(json, &a->stages[i]);
   bt_json_close(json);
-  add_links(json, a);
+  add_links(json, report);
   add_steps(json, a);
   add_warnings(json, report);
   if (!bt_json_broken(json)) return json;
