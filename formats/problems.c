@@ -84,7 +84,7 @@ static const bt_run_stream *last_stream(const bt_run_rank *rank, const bt_run_li
 static void check_end(bt_run *run, const bt_run_rank *rank, const bt_run_life *life) {
   const bt_run_stream *last = last_stream(rank, life);
   const char *path = last != NULL ? last->stream.path : NULL;
-  bool alive = bt_run_life_alive(run, rank, life);
+  bool alive = bt_run_life_alive(run, life);
   bool has_ring = life->header != NULL && life->header->ring_path[0] != '\0';
   if (!alive && life->has_recovered) {
     add(run, BT_PROBLEM_NO_END, rank->rank, path, 0, 0, "rank %d: was killed; what its ring held was recovered",
@@ -99,7 +99,7 @@ static void check_end(bt_run *run, const bt_run_rank *rank, const bt_run_life *l
         (unsigned long long)life->ring_records, life->header->ring_path);
   }
   if (has_ring && !life->has_recovered && !bt_run_is_local(run, life) &&
-      bt_run_life_age(run, rank, life) > SILENT_SECONDS * (int64_t)1000000000) {
+      bt_run_life_age(run, life) > SILENT_SECONDS * (int64_t)1000000000) {
     add(run, BT_PROBLEM_RING_UNREAD, rank->rank, path, 0, 0,
         "rank %d: its newest spans may lie in a ring on node %s: run `bubbletop recover` there", rank->rank,
         life->header->host);

@@ -224,14 +224,6 @@ static int64_t start_in_clock(const bt_header *later, const bt_header *earlier) 
   return start;
 }
 
-static int64_t last_record(const bt_run *run, int32_t rank, uint32_t life) {
-  const bt_rank *known = bt_trace_find(run->trace, rank);
-  for (size_t i = 0; known != NULL && i < known->life_count; i++) {
-    if (known->lives[i].life == life) return known->lives[i].last;
-  }
-  return INT64_MIN;
-}
-
 /* True when nothing more is expected of `earlier`, now that `later` has begun. */
 static bool is_over(const bt_run *run, const bt_run_life *earlier, const bt_run_life *later, int64_t now) {
   if (!run->options.follow || earlier->ended || earlier->has_recovered || earlier->ring_dead) return true;
@@ -264,7 +256,7 @@ static bt_status decide(bt_run *run, bt_run_rank *rank, bt_run_life *life, int64
   for (bt_run_life *earlier = rank->lives; earlier < life; earlier++) {
     if (earlier->second_writer) continue;
     if (earlier->header != NULL && life->header != NULL &&
-        last_record(run, rank->rank, earlier->life) > start_in_clock(life->header, earlier->header)) {
+        earlier->last > start_in_clock(life->header, earlier->header)) {
       life->second_writer = true;
       return BT_OK;
     }
@@ -308,8 +300,8 @@ static void look_after(bt_run *run, bt_run_rank *rank, size_t index, const bt_ru
   for (size_t i = 0; i < run->directory_count; i++) {
     remote |= run->directories[i].remote;
   }
-  if (remote && quiet > REOPEN_SECONDS * second && rank->quiet >= REOPEN_SECONDS * second) {
-    rank->quiet = 0;
+  if (remote && quiet > REOPEN_SECONDS * second && now - rank->reopened > REOPEN_SECONDS * second) {
+    rank->reopened = now;
     bt_run_let_go(run, stream);
   }
 }
@@ -365,15 +357,13 @@ static bt_status poll_rank(bt_run *run, bt_run_rank *rank, uint64_t *budget, int
 
 /* When to look at the rank again: at once if it is watched, else the rarer the longer nothing came. */
 static void plan(const bt_run *run, bt_run_rank *rank, bool news, int64_t now) {
-  int64_t step = rank->next_look == 0 ? 0 : now - (rank->next_look - rank->quiet);
   if (is_watched(run, rank->rank)) {
-    rank->quiet = news ? 0 : rank->quiet + (step > 0 ? step : 0);
     rank->next_look = now;
     return;
   }
-  rank->quiet = news || rank->quiet < second ? second : rank->quiet * 2;
-  if (rank->quiet > RARE_SECONDS * second) rank->quiet = RARE_SECONDS * second;
-  rank->next_look = now + rank->quiet;
+  rank->rare = news || rank->rare < second ? second : rank->rare * 2;
+  if (rank->rare > RARE_SECONDS * second) rank->rare = RARE_SECONDS * second;
+  rank->next_look = now + rank->rare;
 }
 
 static bool all_over(const bt_run *run) {

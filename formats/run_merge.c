@@ -6,9 +6,9 @@
 
 #include "formats/run_private.h"
 
-enum { SETTLE_NS = 1000000000 };
+enum { WAITING_SHARE = 16 };
 /* Records reach the file at most about this long after they end; open spans are reported after 1 s. */
-static const int64_t unsettled = 3 * (int64_t)SETTLE_NS;
+static const int64_t unsettled = INT64_C(3000000000);
 
 static void unlink_open(bt_run *run, bt_run_stream *stream) {
   if (stream->newer != NULL) stream->newer->older = stream->older;
@@ -143,13 +143,31 @@ bt_status bt_run_settle(bt_run *run, bt_rank *rank, bool over) {
   return bt_trace_settle(run->trace, rank, horizon);
 }
 
+/* True when much is waiting to be settled: doing it at each piece would cost a long disordered stream the square of its
+ * length. Somebody who reads beside (there is a lock) must find it settled at all times. */
+static bool is_settling_due(const bt_run *run, const bt_rank *rank) {
+  size_t waiting = rank->step_count - rank->step_sorted + rank->mark_count - rank->mark_sorted;
+  size_t settled = rank->step_sorted + rank->mark_sorted;
+  for (int lane = 0; lane < BT_LANE_COUNT; lane++) {
+    waiting += rank->tracks[lane].pending;
+    settled += rank->tracks[lane].count;
+  }
+  return run->options.lock != NULL || waiting * WAITING_SHARE >= settled;
+}
+
+void bt_run_note_last(bt_run_life *life, bt_rank *rank) {
+  const bt_life *known = bt_trace_life(rank, life->life);
+  if (known != NULL) life->last = known->last;
+}
+
 static bt_status parse(bt_run *run, bt_merge *merge, int64_t now) {
   bt_run_lock(run);
   merge->rank = bt_trace_rank(run->trace, merge->stream->key.rank);
   bt_status status = BT_ERR_NOMEM;
   if (merge->rank != NULL) {
     status = bt_stream_parse(&merge->stream->stream, &run->io, now, take_block, merge);
-    bt_status settled = bt_run_settle(run, merge->rank, false);
+    bt_run_note_last(merge->life, merge->rank);
+    bt_status settled = is_settling_due(run, merge->rank) ? bt_run_settle(run, merge->rank, false) : BT_OK;
     if (status == BT_OK) status = settled;
   }
   bt_run_unlock(run);
@@ -173,6 +191,10 @@ bt_status bt_run_read_stream(bt_run *run, bt_run_rank *rank, bt_run_life *life, 
     *budget -= got < *budget ? got : *budget;
     status = parse(run, &merge, now);
     if (status == BT_ERR_NOMEM) (void)bt_fail(error, status, "memory is short for this run");
+  }
+  if (run->options.lock == NULL && merge.rank != NULL && status >= 0) {
+    bt_status settled = bt_run_settle(run, merge.rank, false);
+    if (settled != BT_OK) return bt_fail(error, settled, "memory is short for this run");
   }
   if (status == BT_AGAIN && bt_stream_wants_heal(&stream->stream, now)) {
     merge.locking = true;

@@ -42,6 +42,7 @@ typedef struct bt_run_life {
   uint8_t marker[BT_MARKER_BYTES];
   bool accepted; /* earlier lives of the rank are over: its records are taken */
   bool second_writer; /* an earlier life lives on beside it: its records are not taken */
+  int64_t last; /* of its records, INT64_MIN: none yet */
   int64_t cutoff; /* records that end behind it are not taken: a later life has begun */
   bool ended, has_first, has_recovered;
   int64_t discovered;
@@ -62,7 +63,8 @@ typedef struct bt_run_rank {
   size_t first_open; /* streams before it are done */
   bt_run_life *lives; /* sorted by number */
   size_t life_count, life_capacity;
-  int64_t next_look, quiet; /* when to poll, how long nothing came */
+  int64_t next_look, rare; /* when to poll, and (not watched) how long after that again */
+  int64_t reopened; /* when a quiet remote file was opened again last */
   bool over; /* every life has ended and all is read */
 } bt_run_rank;
 
@@ -152,6 +154,8 @@ typedef struct bt_merge {
 } bt_merge;
 /* A bt_ring_fn over a bt_merge. */
 bt_status bt_run_merge_ring(void *context, uint32_t ring, uint64_t number, const bt_event *event);
+/* Takes over from the trace when the life's newest record was. */
+void bt_run_note_last(bt_run_life *life, bt_rank *rank);
 /* Settles the rank's tracks as far as its records allow. */
 bt_status bt_run_settle(bt_run *run, bt_rank *rank, bool over);
 /* Closes a stream's descriptor and takes it out of the list of open ones. */
@@ -166,8 +170,8 @@ void bt_run_close_ring(bt_run_life *life);
 /* True when the clock and the kernel of this life are the ones of this process. */
 bool bt_run_is_local(const bt_run *run, const bt_run_life *life);
 /* True when the life has not ended and its process lives, as far as can be told. */
-bool bt_run_life_alive(const bt_run *run, const bt_run_rank *rank, const bt_run_life *life);
+bool bt_run_life_alive(const bt_run *run, const bt_run_life *life);
 /* Time since its newest record by the best clock there is; INT64_MAX when nothing is known. */
-int64_t bt_run_life_age(const bt_run *run, const bt_run_rank *rank, const bt_run_life *life);
+int64_t bt_run_life_age(const bt_run *run, const bt_run_life *life);
 
 #endif

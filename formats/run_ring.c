@@ -64,6 +64,7 @@ static bt_status read_life(bt_run *run, const bt_run_rank *rank, bt_run_life *li
   }
   if (life->ring_dead) life->ring_records += merge.taken;
   *taken += merge.taken;
+  bt_run_note_last(life, target);
   bt_status settled = bt_run_settle(run, target, false);
   return status == BT_ERR_NOMEM ? status : settled;
 }
@@ -87,14 +88,9 @@ bt_status bt_run_read_ring(bt_run *run, const bt_run_rank *rank, bt_run_life *li
   return status;
 }
 
-int64_t bt_run_life_age(const bt_run *run, const bt_run_rank *rank, const bt_run_life *life) {
-  const bt_rank *known = bt_trace_find(run->trace, rank->rank);
-  int64_t last = INT64_MIN;
-  for (size_t i = 0; known != NULL && i < known->life_count; i++) {
-    if (known->lives[i].life == life->life) last = known->lives[i].last;
-  }
+int64_t bt_run_life_age(const bt_run *run, const bt_run_life *life) {
   if (life->header == NULL) return INT64_MAX;
-  if (last == INT64_MIN) last = life->header->mono_ns;
+  int64_t last = life->last != INT64_MIN ? life->last : life->header->mono_ns;
   int64_t now = bt_run_now();
   int64_t age;
   if (!bt_run_is_local(run, life) || life->header->time_namespace != run->time_namespace) {
@@ -108,9 +104,9 @@ int64_t bt_run_life_age(const bt_run *run, const bt_run_rank *rank, const bt_run
   return __builtin_sub_overflow(now, last, &age) ? INT64_MAX : age;
 }
 
-bool bt_run_life_alive(const bt_run *run, const bt_run_rank *rank, const bt_run_life *life) {
+bool bt_run_life_alive(const bt_run *run, const bt_run_life *life) {
   if (life->ended || life->has_recovered) return false;
   if (life->ring != NULL) return !life->ring_dead && bt_ring_tap_owned(life->ring);
-  int64_t age = bt_run_life_age(run, rank, life);
+  int64_t age = bt_run_life_age(run, life);
   return age < run->options.stale_after && age > -run->options.stale_after;
 }

@@ -303,7 +303,7 @@ static bt_run_life *make_life(bt_run_rank *rank, uint32_t number, int64_t now) {
   while (place > 0 && rank->lives[place - 1].life > number)
     place--;
   memmove(&rank->lives[place + 1], &rank->lives[place], (rank->life_count - place) * sizeof(bt_run_life));
-  rank->lives[place] = (bt_run_life){.life = number, .discovered = now, .cutoff = INT64_MAX};
+  rank->lives[place] = (bt_run_life){.life = number, .discovered = now, .last = INT64_MIN, .cutoff = INT64_MAX};
   rank->life_count++;
   return &rank->lives[place];
 }

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 enum {
+  LOOKS = 8, /* bytes looked at in search of blocks, for each byte fetched */
+  CREDIT = 8 << 20,
   NAME_BYTES = 3, /* of a header, that tell the format */
   HEADER_GUESS = 1024, /* most headers are shorter */
   SALVAGE_BYTES = 2 * BT_BLOCK_MAX, /* searched for a block when the header is damaged */
@@ -143,7 +145,7 @@ static bt_status take_header(bt_stream *stream, bt_io *io, size_t used) {
 }
 
 bt_status bt_stream_open(bt_stream *stream, const char *path, bool follow, bt_io *io, int64_t now, bt_error *error) {
-  *stream = (bt_stream){.fd = -1, .follow = follow};
+  *stream = (bt_stream){.fd = -1, .follow = follow, .credit = CREDIT};
   stream->path = strdup(path);
   if (stream->path == NULL) return bt_fail(error, BT_ERR_NOMEM, "memory is short");
   struct stat file;
@@ -224,6 +226,8 @@ bt_status bt_stream_fetch(bt_stream *stream, bt_io *io, uint64_t want, int64_t n
   status = append(stream, io, stream->offset, (size_t)want, error);
   if (status != BT_OK) return status;
   bool news = io->length > stream->rest_length || stream->unparsed;
+  stream->credit += LOOKS * (int64_t)(io->length - stream->rest_length);
+  if (stream->credit > CREDIT) stream->credit = CREDIT;
   stream->offset = io->offset + io->length;
   stream->hole = false;
   return news ? BT_OK : BT_AGAIN;
@@ -242,10 +246,12 @@ static void note_gap(bt_stream *stream, uint64_t from, uint64_t to, int64_t now)
   stream->gaps[stream->gap_count++] = (bt_gap){from, to, now + second, 0};
 }
 
-/* The next whole block in (from, length), or `length`; `torn` gets the first place where one may have begun. */
-static size_t next_block(const bt_stream *stream, const bt_io *io, size_t from, size_t *torn) {
+/* A hostile file may be full of beginnings of blocks, each of which claims much of what follows: then only so many bytes
+ * are looked at for each byte of the file (`credit`), and what a false beginning claims is skipped. Blocks that real damage
+ * has left are not missed. The next whole block in (from, length), or `length`; `torn` gets the first place where one may have begun. */
+static size_t next_block(bt_stream *stream, const bt_io *io, size_t from, size_t *torn) {
   *torn = io->length;
-  for (size_t at = from; at < io->length; at++) {
+  for (size_t at = from; at < io->length;) {
     at = bt_block_scan(io->bytes, io->length, at, stream->header.marker);
     if (at >= io->length) break;
     bt_block block;
@@ -253,6 +259,8 @@ static size_t next_block(const bt_stream *stream, const bt_io *io, size_t from, 
     bt_status status = bt_block_decode(io->bytes + at, io->length - at, stream->header.marker, &block, &used);
     if (status == BT_OK) return at;
     if (status == BT_AGAIN && *torn == io->length) *torn = at;
+    stream->credit -= (int64_t)used;
+    at += stream->credit > 0 || used == 0 ? 1 : used;
   }
   return io->length;
 }

@@ -42,6 +42,7 @@ typedef struct bt_stream {
   uint64_t offset, size; /* fetched up to; size as last seen */
   uint8_t *rest; /* fetched, not consumed */
   size_t rest_length;
+  int64_t credit; /* bytes that may be looked at in search of blocks */
   bool unparsed; /* rest has not been looked at */
   bool hole; /* the file ends in what looks like unwritten pages, from `offset` on */
   bool unlinked; /* no name leads to it any more */

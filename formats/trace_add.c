@@ -251,23 +251,38 @@ static int compare_marks(const void *left, const void *right) {
   return a->name == b->name ? 0 : a->name < b->name ? -1 : 1;
 }
 
-/* Sorts what came since `sorted` into an array whose first `sorted` elements are in order; touches the overlap alone. */
+/* Merges the sorted tail [sorted, count) into the sorted elements before it, from behind: linear in the overlap. */
+static bool merge_tail(char *bytes, size_t sorted, size_t count, size_t size,
+                       int (*compare)(const void *, const void *)) {
+  size_t tail = count - sorted;
+  char *scratch = malloc(tail * size);
+  if (scratch == NULL) return false;
+  memcpy(scratch, bytes + sorted * size, tail * size);
+  for (size_t out = count; tail > 0;) {
+    const char *late = scratch + (tail - 1) * size;
+    if (sorted > 0 && compare(bytes + (sorted - 1) * size, late) > 0) {
+      memcpy(bytes + --out * size, bytes + --sorted * size, size);
+    } else {
+      memcpy(bytes + --out * size, late, size);
+      tail--;
+    }
+  }
+  free(scratch);
+  return true;
+}
+
+/* Sorts what came since `sorted` into an array whose first `sorted` elements are in order. */
 static void sort_tail(void *array, size_t *sorted, size_t count, size_t size,
                       int (*compare)(const void *, const void *)) {
   char *bytes = array;
-  size_t low = *sorted;
-  *sorted = count;
-  size_t at = low;
+  size_t before = *sorted;
+  size_t at = before;
   while (at < count && (at == 0 || compare(bytes + (at - 1) * size, bytes + at * size) <= 0))
     at++;
+  *sorted = count;
   if (at == count) return;
-  const char *least = bytes + at * size;
-  for (size_t i = at + 1; i < count; i++) {
-    if (compare(bytes + i * size, least) < 0) least = bytes + i * size;
-  }
-  while (low > 0 && compare(bytes + (low - 1) * size, least) > 0)
-    low--;
-  qsort(bytes + low * size, count - low, size, compare);
+  qsort(bytes + before * size, count - before, size, compare);
+  if (before > 0 && !merge_tail(bytes, before, count, size, compare)) qsort(bytes, count, size, compare);
 }
 
 /* The span that ended takes the place of its open one. */

@@ -82,16 +82,18 @@ bt_status bt_block_decode(const uint8_t *data, size_t length, const uint8_t mark
   uint8_t prefix[PREFIX_BYTES];
   make_prefix(prefix, marker);
   size_t window = length < BT_BLOCK_MAX ? length : BT_BLOCK_MAX;
+  *used = window < HOLE_BYTES ? window : HOLE_BYTES;
   if (memcmp(data, prefix, length < PREFIX_BYTES ? length : PREFIX_BYTES) != 0)
-    return bt_frame_is_hole(data, window < HOLE_BYTES ? window : HOLE_BYTES) ? BT_AGAIN : BT_DAMAGED;
+    return bt_frame_is_hole(data, *used) ? BT_AGAIN : BT_DAMAGED;
   bt_value payload;
   size_t end = 0;
   bt_status status = read_fields(data, length, block, &payload, &end);
   if (status == BT_OK && (!bt_frame_check(data, end, &payload) || block->min_start > block->max_end ||
                           block->count > block->payload_length || block->first > UINT64_MAX - block->count))
     status = BT_DAMAGED;
-  if (status == BT_DAMAGED) return bt_frame_is_hole(data, end > 0 ? end : window) ? BT_AGAIN : BT_DAMAGED;
-  if (status == BT_OK) *used = end;
+  if (status == BT_AGAIN) return status;
+  *used = end > 0 ? end : window;
+  if (status == BT_DAMAGED) return bt_frame_is_hole(data, *used) ? BT_AGAIN : BT_DAMAGED;
   return status;
 }
 

@@ -32,7 +32,8 @@ typedef struct bt_block {
 } bt_block;
 
 /* Reads the block at `data` and checks its crc. BT_OK: `used` bytes were it. BT_AGAIN: the bytes end inside what looks
- * like one (or are all zero: a hole that is not written yet). BT_DAMAGED: no block of this stream here. */
+ * like one (or are all zero: a hole that is not written yet). BT_DAMAGED: no block of this stream here.
+ * Without BT_OK `used` is how many bytes were looked at: what a caller pays who tries many places. */
 bt_status bt_block_decode(const uint8_t *data, size_t length, const uint8_t marker[BT_MARKER_BYTES], bt_block *block,
                           size_t *used);
 

@@ -9,6 +9,11 @@ bench_programs += tests/bench/bench_sample_bytes
 tests_bench_bench_sample_bytes_SOURCES = tests/bench/bench_sample_bytes.c
 tests_bench_bench_sample_bytes_LDADD = libwire.la $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_follow
+tests_bench_bench_follow_SOURCES = tests/bench/bench_follow.c tests/formats/maker.c tests/formats/maker.h
+tests_bench_bench_follow_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_bench_bench_follow_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
+
 bench_programs += tests/bench/bench_load
 tests_bench_bench_load_SOURCES = tests/bench/bench_load.c tests/formats/maker.c tests/formats/maker.h
 tests_bench_bench_load_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE

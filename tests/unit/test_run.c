@@ -562,6 +562,104 @@ static void foreign_streams_keep_out(void **state) {
   maker_remove(directory);
 }
 
+/* ---- hostile input ---- */
+
+/* False beginnings of blocks, each of which claims 64 KiB of what follows: what surrounds them is read, soon. */
+static void false_blocks_cost_little(void **state) {
+  (void)state;
+  enum { FALSE_BYTES = 3 << 20 };
+  char directory[256];
+  maker_directory(directory, sizeof directory);
+  made_stream made;
+  maker_init(&made, 0, 0, 0);
+  maker_spans(&made, 1, 1000, 5, 10);
+  uint8_t start[] = {0x98, 0xc4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0xce, 1, 2, 3, 4, 0xc5, 0xff, 0x00};
+  memcpy(start + 3, made.header.marker, BT_MARKER_BYTES);
+  size_t length = made.length + FALSE_BYTES / sizeof start * sizeof start;
+  uint8_t *bytes = malloc(length);
+  assert_non_null(bytes);
+  memcpy(bytes, made.bytes, made.length);
+  for (size_t at = made.length; at < length; at += sizeof start) {
+    memcpy(bytes + at, start, sizeof start);
+  }
+  free(made.bytes);
+  made.bytes = bytes;
+  made.length = made.capacity = length;
+  /* behind the reach of the last false one, so that it surely does not hide it */
+  uint8_t *tail = calloc(1, 2 * BT_BLOCK_MAX);
+  made.bytes = realloc(made.bytes, length + 4 * BT_BLOCK_MAX);
+  assert_true(tail != NULL && made.bytes != NULL);
+  memset(tail, 0x55, 2 * BT_BLOCK_MAX);
+  memcpy(made.bytes + length, tail, 2 * BT_BLOCK_MAX);
+  free(tail);
+  made.length = length + 2 * BT_BLOCK_MAX;
+  made.capacity = length + 4 * BT_BLOCK_MAX;
+  maker_spans(&made, 1, 9000, 5, 10);
+  save_and_free(&made, directory);
+  bt_run *run = read_run(directory);
+  assert_int_equal(spans_of(run, 0), 10);
+  assert_int_equal(problems_of(run, BT_PROBLEM_DAMAGE), 1);
+  bt_run_close(run);
+  maker_remove(directory);
+}
+
+static void lives_are_limited(void **state) {
+  (void)state;
+  enum { TOO_MANY = 3 };
+  char directory[256];
+  maker_directory(directory, sizeof directory);
+  for (uint32_t life = 0; life < BT_MAX_LIVES + TOO_MANY; life++) {
+    made_stream made;
+    maker_init(&made, 0, life, 0);
+    memcpy(made.header.marker, &life, sizeof life);
+    made.header.mono_ns = 1000 + 10 * (int64_t)life;
+    maker_header(&made);
+    maker_spans(&made, 1, 1001 + 10 * (int64_t)life, 1, 2);
+    save_and_free(&made, directory);
+  }
+  bt_run *run = read_run(directory);
+  assert_int_equal(spans_of(run, 0), BT_MAX_LIVES);
+  assert_int_equal(problems_of(run, BT_PROBLEM_UNREADABLE), TOO_MANY);
+  bt_run_close(run);
+  maker_remove(directory);
+}
+
+/* Several files with many bytes changed: nothing that comes out was not written. */
+static void wild_damage_makes_up_nothing(void **state) {
+  (void)state;
+  known_stream known;
+  make_known(&known);
+  uint8_t *sound = malloc(known.made.length);
+  memcpy(sound, known.made.bytes, known.made.length);
+  uint64_t random = 11;
+  for (int round = 0; round < 400; round++) {
+    char directory[256];
+    maker_directory(directory, sizeof directory);
+    for (int i = 0; i < 1 + round % 40; i++) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      size_t at = known.header + (size_t)(random >> 33) % (known.made.length - known.header);
+      size_t run_length = round % 4 == 0 ? (size_t)(random >> 20) % 90 : 1;
+      for (size_t j = at; j < at + run_length && j < known.made.length; j++) {
+        known.made.bytes[j] = round % 3 == 0 ? 0 : (uint8_t)(random >> (j % 8 * 8));
+      }
+    }
+    bool whole[BLOCKS];
+    size_t from = known.header;
+    for (size_t i = 0; i < BLOCKS; i++) {
+      whole[i] = memcmp(sound + from, known.made.bytes + from, known.end[i] - from) == 0;
+      from = known.end[i];
+    }
+    maker_save(&known.made, directory, known.made.length);
+    bt_run *run = read_run(directory);
+    check_known(run, whole, "round", (size_t)round);
+    bt_run_close(run);
+    maker_remove(directory);
+    memcpy(known.made.bytes, sound, known.made.length);
+  }
+  free(sound);
+  maker_free(&known.made);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cut_at_every_byte),
@@ -578,6 +676,9 @@ int main(void) {
       cmocka_unit_test(recovered_files_are_merged),
       cmocka_unit_test(the_newest_of_two_runs_is_read),
       cmocka_unit_test(foreign_streams_keep_out),
+      cmocka_unit_test(false_blocks_cost_little),
+      cmocka_unit_test(lives_are_limited),
+      cmocka_unit_test(wild_damage_makes_up_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
