@@ -172,8 +172,13 @@ def test_schedules(directory):
         assert all(header["layout"].get("schedule", "") == "" for header, _ in ranks.values())
 
 
+def reported(run):
+    done = subprocess.run([PROGRAM, "report", run, "--json"], stdout=subprocess.PIPE, text=True, timeout=60)
+    return json.loads(done.stdout)["bubble"]
+
+
 def test_golden(directory):
-    """Rows of Zero Bubble's table 5, from the files."""
+    """Rows of Zero Bubble's table 5 and exact fractions, from the files and as `report` tells them."""
     rows = [(8, 24, 18.522, 18.086, 9.337, .601, {"1f1b": .2431, "zb-h1": .1585, "zb-h2": .1083, "zb-auto": .1585}),
             (8, 24, 29.718, 29.444, 19.927, .527, {"1f1b": .2347, "zb-h1": .1323, "zb-h2": .0698, "zb-auto": .1323})]
     for p, m, f, b, w, c, wanted in rows:
@@ -181,6 +186,13 @@ def test_golden(directory):
             run = simulate(directory, f"golden-{schedule}-{f}", "--schedule", schedule, "--stages", p, "--microbatches", m,
                            "--forward", f"{f}ms", "--backward", f"{b}ms", "--weight", f"{w}ms", "--comm", f"{c}ms")
             assert abs(rate_span(load(run)) - rate) < .00005001, schedule
+            assert abs(reported(run)["rate_span"] - rate) < .00005001, schedule
+    for schedule, p, m in (("gpipe", 4, 8), ("1f1b", 8, 32), ("1f1b", 16, 64)):
+        run = simulate(directory, f"exact-{schedule}-{p}", "--schedule", schedule, "--stages", p, "--microbatches", m,
+                       "--ranks-per-host", p)
+        bubble = reported(run)
+        assert abs(bubble["rate_window"] - (p - 1) / (m + p - 1)) < 1e-9, bubble
+        assert abs(bubble["over_ideal"] - (p - 1) / m) < 1e-9, bubble
 
 
 def test_disturbances(directory):

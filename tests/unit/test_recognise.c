@@ -200,7 +200,7 @@ static void departures(void **state) {
   assert_int_equal(result.moved, 1);
   assert_int_equal(result.departs_stage, 1);
   assert_int_equal(result.departs_at, 4);
-  assert_non_null(strstr(result.text, "BW of microbatch 1 where F"));
+  assert_non_null(strstr(result.text, "BW of microbatch 1 where F of 3 is due"));
   copy_free(of);
   of = copy_of("zb-h1", 4, 8, 1);
   swap = of->ops[0][7];

@@ -2,7 +2,8 @@
 noinst_LTLIBRARIES += libanalysis.la
 libanalysis_la_SOURCES = \
 	tui/analysis/replay.c tui/analysis/replay.h \
-	tui/analysis/recognise.c tui/analysis/recognise.h \
+	tui/analysis/recognise.c tui/analysis/recognise.h tui/analysis/recognise_build.c \
+	tui/analysis/recognise_build.h \
 	tui/analysis/schedule.c tui/analysis/schedule.h tui/analysis/schedule_basic.c \
 	tui/analysis/schedule_zb.c tui/analysis/schedule_zb_auto.c tui/analysis/schedule_zb_v_auto.c \
 	tui/analysis/schedule_v_greedy.c tui/analysis/schedule_zeropp.c tui/analysis/schedule_dualpipe.c \

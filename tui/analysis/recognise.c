@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/recognise_build.h"
+
 enum { KINDS = 5, LOST_SHARE = 10, MOST_MICROBATCHES = 1 << 20 };
 
 /* An op, as an index of a table: kind, chunk, and the microbatch's place among the chunk's. */
@@ -45,10 +47,6 @@ static int kind_index(unsigned kind) {
   }
 }
 
-static int32_t chunk_of(int16_t chunk) {
-  return chunk < 0 ? 0 : chunk;
-}
-
 static int ascending(const void *a, const void *b) {
   int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
   return (x > y) - (x < y);
@@ -84,8 +82,8 @@ static bool note_chunks(observation *seen, const bt_observed_stage *stages) {
       seen->ops++;
       seen->splits = seen->splits || op->kind == BT_B || op->kind == BT_W;
       seen->overlaps = seen->overlaps || op->kind == BT_FB;
-      if (chunk_of(op->chunk) >= seen->chunks) seen->chunks = chunk_of(op->chunk) + 1;
-      if (op->kind == BT_FB && chunk_of(op->chunk_b) >= seen->chunks) seen->chunks = chunk_of(op->chunk_b) + 1;
+      if (bt_chunk_of(op->chunk) >= seen->chunks) seen->chunks = bt_chunk_of(op->chunk) + 1;
+      if (op->kind == BT_FB && bt_chunk_of(op->chunk_b) >= seen->chunks) seen->chunks = bt_chunk_of(op->chunk_b) + 1;
     }
   }
   return seen->chunks <= BT_MAX_CHUNKS;
@@ -103,8 +101,8 @@ static bt_status number_microbatches(observation *seen, const bt_observed_stage 
       for (size_t i = 0; i < stages[stage].count; i++) {
         const bt_op *op = &stages[stage].ops[i];
         if (kind_index(op->kind) < 0) continue;
-        if (chunk_of(op->chunk) == chunk) of->list[of->count++] = op->microbatch;
-        if (op->kind == BT_FB && chunk_of(op->chunk_b) == chunk) of->list[of->count++] = op->microbatch_b;
+        if (bt_chunk_of(op->chunk) == chunk) of->list[of->count++] = op->microbatch;
+        if (op->kind == BT_FB && bt_chunk_of(op->chunk_b) == chunk) of->list[of->count++] = op->microbatch_b;
       }
     }
     sort_unique(of);
@@ -115,7 +113,7 @@ static bt_status number_microbatches(observation *seen, const bt_observed_stage 
 }
 
 static code encode(const numbers *of_chunk, int32_t chunks, const bt_op *op) {
-  int32_t chunk = chunk_of(op->chunk);
+  int32_t chunk = bt_chunk_of(op->chunk);
   size_t place = place_of(&of_chunk[chunk], op->microbatch);
   return (code)((place * KINDS + (size_t)kind_index(op->kind)) * (size_t)chunks + (size_t)chunk);
 }
@@ -393,71 +391,14 @@ static bool try_family(trial *of, const bt_schedule_family *family, const bt_obs
 
 /* --- by build ----------------------------------------------------------------------------------------------------- */
 
-/* Per chunk, each kind takes microbatches in ascending order, and W follows B in the order of the B's. */
-static bool in_sequence(const bt_observed_stage *stage) {
-  int32_t last[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
-  size_t owed = 0; /* B's before this op have had their W */
-  for (size_t i = 0; i < stage->count; i++) {
-    const bt_op *op = &stage->ops[i];
-    int kind = kind_index(op->kind);
-    if (kind < 0) continue;
-    int32_t chunk = chunk_of(op->chunk);
-    if (kind > 2 || chunk > 1 || op->microbatch <= last[kind][chunk]) return false;
-    last[kind][chunk] = op->microbatch;
-    if (op->kind != BT_W) continue;
-    while (owed < i && stage->ops[owed].kind != BT_B)
-      owed++;
-    if (owed == i || chunk_of(stage->ops[owed].chunk) != chunk || stage->ops[owed].microbatch != op->microbatch) {
-      return false;
-    }
-    owed++;
-  }
-  return true;
-}
-
-/* As the heuristics do: after the first B at most one F between two B's, and a stage is at least one F ahead of the
- * next at its first B. */
-static bool built_by_rounds(const bt_observed_stage *stages, size_t stage_count) {
-  size_t ahead = SIZE_MAX;
-  for (size_t stage = 0; stage < stage_count; stage++) {
-    size_t forwards = 0, since = 0;
-    bool warm = true;
-    if (stages[stage].count == 0 || !in_sequence(&stages[stage])) return false;
-    for (size_t i = 0; i < stages[stage].count; i++) {
-      unsigned kind = stages[stage].ops[i].kind;
-      forwards += warm && kind == BT_F;
-      since += kind == BT_F;
-      if (kind != BT_B) continue;
-      if (!warm && since > 1) return false;
-      warm = false;
-      since = 0;
-    }
-    if (forwards > ahead) return false;
-    ahead = forwards;
-  }
-  return true;
-}
-
-static bool lies_in_a_v(const bt_observed_stage *stages, size_t stage_count) {
-  int32_t p = (int32_t)stage_count;
-  for (int32_t stage = 0; stage < p; stage++) {
-    for (size_t i = 0; i < stages[stage].count; i++) {
-      const bt_op *op = &stages[stage].ops[i];
-      if (kind_index(op->kind) >= 0 && op->vstage != (chunk_of(op->chunk) == 0 ? stage : 2 * p - 1 - stage)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
 static void know_by_build(trial *of, const bt_observed_stage *stages) {
   const observation *seen = of->seen;
   bt_recognition *result = of->result;
-  bool like_handcrafted = result->nearest != NULL && of->nearest.moved <= 2;
+  /* A handcrafted order with a few ops astray is that order, departed from. */
+  bool like_handcrafted = result->nearest != NULL && !result->nearest->timed && of->nearest.moved * 50 <= seen->ops;
   if (!seen->splits || seen->overlaps || like_handcrafted) return;
-  if (seen->chunks > 2 || !built_by_rounds(stages, seen->stages)) return;
-  if (seen->chunks == 2 && !lies_in_a_v(stages, seen->stages)) return;
+  if (seen->chunks > 2 || !bt_built_by_rounds(stages, seen->stages, seen->chunks)) return;
+  if (seen->chunks == 2 && !bt_lies_in_a_v(stages, seen->stages)) return;
   result->family = bt_schedule_find(seen->chunks == 1 ? "zb-auto" : "zb-v-auto");
   result->name = result->family->name;
   result->by_build = true;
@@ -494,13 +435,13 @@ static void describe(trial *of, const bt_observed_stage *stages) {
     if (kind_index(stage->ops[at].kind) >= 0 && passed++ == found->at) break;
   }
   const bt_op *op = &stage->ops[at < stage->count ? at : stage->count - 1];
-  size_t chunks = (size_t)of->seen->chunks;
+  size_t chunks = (size_t)of->seen->chunks, place = found->expected / chunks / KINDS;
+  const numbers *due = &of->seen->of_chunk[found->expected % chunks];
   snprintf(result->text, sizeof result->text,
-           "nearest is %s, but %zu op%s in another place: first on stage %d, %s of microbatch %d where %s of the %zuth "
-           "microbatch is due",
+           "nearest is %s, but %zu op%s in another place: first on stage %d, %s of microbatch %d where %s of %d is due",
            result->nearest->name, result->moved, result->moved == 1 ? " runs" : "s run", found->stage,
            bt_code_name(op->kind), op->microbatch, kinds[found->expected / chunks % KINDS],
-           found->expected / chunks / KINDS + 1);
+           place < due->count ? due->list[place] : -1);
 }
 
 static bool try_all(trial *of, const bt_observed_stage *stages, const bt_observed_times *times) {

@@ -26,23 +26,6 @@ typedef struct message_view {
   const bt_op *op; /* the side's own */
 } message_view;
 
-static int32_t rank_of_op(const bt_simulation *simulation, size_t op) {
-  size_t low = 0, high = (size_t)simulation->ranks;
-  while (high - low > 1) {
-    size_t middle = (low + high) / 2;
-    if (simulation->replay->first[middle] <= op) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return (int32_t)low;
-}
-
-static bool half_is_backward(const bt_op *consumer, size_t half) {
-  return half % 2 == 1 || consumer->kind == BT_B || consumer->kind == BT_BW;
-}
-
 static int64_t arrival_of(const bt_simulation *simulation, size_t half) {
   const bt_replay *replay = simulation->replay;
   const bt_op_cost *cost = &replay->costs[half / 2];
@@ -69,7 +52,7 @@ static bool send_halves(bt_simulation *simulation, size_t op) {
   for (size_t slot = 2 * op; slot <= 2 * op + 1; slot++) {
     uint32_t half = simulation->consumer[slot];
     if (half == BT_NO_OP) continue;
-    message_view view = {half, half_is_backward(&replay->ops[half / 2], half), rank_of_op(simulation, half / 2),
+    message_view view = {half, bt_half_is_backward(&replay->ops[half / 2], half), bt_rank_of_op(simulation, half / 2),
                          &replay->ops[op]};
     bt_event *event =
         append(simulation, view.backward ? BT_SEND_B : BT_SEND_F, replay->times[op].end, arrival_of(simulation, half));
@@ -88,8 +71,8 @@ static bool receive_halves(bt_simulation *simulation, size_t op, int64_t *free_a
   for (size_t i = 0; i < 2; i++) {
     size_t half = 2 * op + (swap ? 1 - i : i);
     if (replay->producer[half] == BT_NO_OP) continue;
-    message_view view = {half, half_is_backward(&replay->ops[op], half), rank_of_op(simulation, replay->producer[half]),
-                         &replay->ops[op]};
+    message_view view = {half, bt_half_is_backward(&replay->ops[op], half),
+                         bt_rank_of_op(simulation, replay->producer[half]), &replay->ops[op]};
     bt_code code = view.backward ? BT_RECV_B : BT_RECV_F;
     int64_t sent = replay->times[replay->producer[half]].end, arrival = arrival_of(simulation, half);
     bt_event *event = append(simulation, code, idle_since < sent ? idle_since : sent, arrival);

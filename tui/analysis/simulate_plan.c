@@ -278,27 +278,19 @@ static void set_bases(bt_simulation *simulation) {
 
 /* Numbers a rank's messages in the order in which it sends them, by receiver. `sent`: per stage, zeroed. */
 static void number_messages(bt_simulation *simulation, int32_t rank, uint32_t *sent) {
-  const bt_replay *replay = simulation->replay;
-  for (int pass = 0; pass < 2; pass++) { /* count, then fill in what a step has in all */
-    for (size_t half = 2 * replay->first[rank]; half < 2 * replay->first[rank + 1]; half++) {
-      uint32_t consumer = simulation->consumer[half];
-      if (consumer == BT_NO_OP) continue;
-      int32_t to = 0;
-      size_t low = 0, high = (size_t)simulation->ranks;
-      while (high - low > 1) { /* the lane of the consuming op */
-        size_t middle = (low + high) / 2;
-        if (replay->first[middle] <= consumer / 2) {
-          low = middle;
-        } else {
-          high = middle;
-        }
-      }
-      to = bt_place_of(simulation, (int32_t)low).stage;
-      bt_planned_message *message = &simulation->messages[consumer];
+  const bt_simulation_params *params = &simulation->params;
+  size_t first = 2 * simulation->replay->first[rank], end = 2 * simulation->replay->first[rank + 1];
+  int32_t from = bt_place_of(simulation, rank).stage;
+  for (int pass = 0; pass < 2; pass++) { /* count, then note what a step has in all */
+    for (size_t slot = first; slot < end; slot++) {
+      uint32_t half = simulation->consumer[slot];
+      if (half == BT_NO_OP) continue;
+      int32_t to = bt_place_of(simulation, bt_rank_of_op(simulation, half / 2)).stage;
+      bt_planned_message *message = &simulation->messages[half];
       if (pass == 0) {
+        double factor = link_factor(&params->slow_links, from, to);
         message->number = sent[to]++;
-        double factor = link_factor(&simulation->params.slow_links, bt_place_of(simulation, rank).stage, to);
-        message->transfer = (int64_t)(factor * (double)simulation->params.schedule.comm + 0.5);
+        message->transfer = (int64_t)(factor * (double)params->schedule.comm + 0.5);
       } else {
         message->per_step = sent[to];
       }
@@ -322,7 +314,7 @@ static bt_status plan_messages(bt_simulation *simulation, bt_error *error) {
     uint32_t sender = replay->producer[half];
     if (sender == BT_NO_OP) continue;
     /* An FB sends both ways: the backward half's message is the one that a backward waits for. */
-    bool backward = half % 2 == 1 || replay->ops[half / 2].kind == BT_B || replay->ops[half / 2].kind == BT_BW;
+    bool backward = bt_half_is_backward(&replay->ops[half / 2], half);
     size_t slot = 2 * (size_t)sender + (backward && replay->ops[sender].kind == BT_FB);
     simulation->consumer[slot] = (uint32_t)half;
   }

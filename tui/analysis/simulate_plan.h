@@ -61,8 +61,23 @@ static inline bt_place bt_place_of(const bt_simulation *simulation, int32_t rank
   return place;
 }
 
-static inline int32_t bt_rank_at(const bt_simulation *simulation, bt_place place) {
-  return (place.stage * simulation->params.dp + place.replica) * simulation->params.tp + place.member;
+/* Whose compute lane an op is on. */
+static inline int32_t bt_rank_of_op(const bt_simulation *simulation, size_t op) {
+  int32_t low = 0, high = simulation->ranks;
+  while (high - low > 1) {
+    int32_t middle = low + (high - low) / 2;
+    if (simulation->replay->first[middle] <= op) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+/* Whether the message that half an op waits for (index 2 * op + half) is a gradient. */
+static inline bool bt_half_is_backward(const bt_op *op, size_t half) {
+  return half % 2 == 1 || op->kind == BT_B || op->kind == BT_BW;
 }
 
 static inline bool bt_ends_in_tp_reduce(unsigned kind) {
