@@ -15,9 +15,13 @@ typedef struct half {
   bool sender; /* its start says something */
 } half;
 
+/* More say little more, and cost memory and time: then a sample is taken, the same on both sides. */
+enum { MOST_HALVES = 1 << 20 };
+
 typedef struct halves {
   half *items;
   size_t count, capacity;
+  uint64_t one_of; /* so many are kept */
 } halves;
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -106,6 +110,10 @@ static bool identify_message(half *out, const bt_rank *rank, const bt_span *span
   return true;
 }
 
+static bool is_sampled(const halves *all, const half *one) {
+  return all->one_of <= 1 || mix(mix(3, one->a), one->b) % all->one_of == 0;
+}
+
 static half *new_half(halves *all, const bt_rank *rank, int64_t start, int64_t end) {
   if (!bt_array_reserve(&all->items, &all->capacity, all->count + 1, sizeof(half))) return NULL;
   half *out = &all->items[all->count++];
@@ -127,7 +135,7 @@ static bool add_messages(halves *all, const bt_trace *trace, const bt_rank *rank
     if (out == NULL) return false;
     bool host_timed = gpu && (span->flags & BT_FLAG_GPU_TIMED) == 0;
     if (!identify_message(out, rank, span, more, groups, step_of(rank, span->start, &step)) ||
-        (out->receive && host_timed))
+        (out->receive && host_timed) || !is_sampled(all, out))
       all->count--;
   }
   return true;
@@ -146,6 +154,7 @@ static bool add_collectives(halves *all, const bt_rank *rank, const group_key *g
     out->b = (uint64_t)more->sequence;
     out->sender = true;
     out->receive = !gpu || (span->flags & BT_FLAG_GPU_TIMED) != 0;
+    if (!is_sampled(all, out)) all->count--;
   }
   return true;
 }
@@ -243,6 +252,10 @@ static int compare_points(const void *left, const void *right) {
 }
 
 static bool collect_halves(const bt_trace *trace, halves *all) {
+  size_t spans = 0;
+  for (size_t i = 0; i < trace->rank_count; i++)
+    spans += trace->ranks[i].tracks[BT_LANE_P2P].count + trace->ranks[i].tracks[BT_LANE_COLLECTIVE].count;
+  all->one_of = spans / MOST_HALVES + 1;
   for (size_t i = 0; i < trace->rank_count; i++) {
     const bt_rank *rank = &trace->ranks[i];
     group_key *groups = group_keys(trace, rank);
