@@ -20,3 +20,4 @@ samples_pipeline_train_SOURCES = \
 	samples/train/launch.c samples/train/reference.c
 samples_pipeline_train_LDADD = libtrain.la libbubbletop.la
 EXTRA_DIST += samples/README.md samples/captures
+dist_noinst_SCRIPTS += samples/demo

@@ -14,22 +14,31 @@ make -C "$top_builddir" -s install DESTDIR="$work/root" >"$work/log" 2>&1 || { c
 root=$work/root$prefix
 
 export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/root
-cat >"$work/example.c" <<'END'
-#include <bubbletop.h>
+# The example of the README, as a program that people would write.
+{
+  sed -n '/^```c$/,/^```$/{/^```/d;p}' "$top_srcdir/README.md"
+  cat <<'END'
 #include <string.h>
+void receive(int from, long bytes) { (void)from, (void)bytes; }
+void send_to(int to, long bytes) { (void)to, (void)bytes; }
+void forward(int microbatch) { (void)microbatch; }
+void backward(int microbatch) { (void)microbatch; }
 int main(void) {
-  bubbletop_session *session;
-  bubbletop_open(NULL, &session);
+  train(0, 2, 4, 3, 1024);
   return strcmp(bubbletop_version(), EXPECTED) != 0;
 }
 END
+} >"$work/example.c"
 cp "$work/example.c" "$work/example.cc"
 expected="-DEXPECTED=\"$(pkg-config --modversion bubbletop)\""
 flags=$(pkg-config --cflags --libs bubbletop) || fail 'pkg-config does not know bubbletop'
-$CC -Wall -Werror "$expected" "$work/example.c" -o "$work/c" $flags || fail 'no C program builds against the installation'
-$CXX -Wall -Werror "$expected" "$work/example.cc" -o "$work/cc" $flags || fail 'no C++ program builds against the installation'
+$CC -std=c11 -Wall -Wextra -Werror "$expected" "$work/example.c" -o "$work/c" $flags || fail 'no C program builds against the installation'
+$CXX -std=c++11 -Wall -Wextra -Werror "$expected" "$work/example.cc" -o "$work/cc" $flags || fail 'no C++ program builds against the installation'
 for program in c cc; do
-  LD_LIBRARY_PATH=$root/lib "$work/$program" || fail "the program built as $program does not run or sees another version"
+  LD_LIBRARY_PATH=$root/lib BUBBLETOP_DIR=$work/run-$program BUBBLETOP_RANK=0 "$work/$program" ||
+    fail "the program built as $program does not run or sees another version"
+  "$root/bin/bubbletop" info "$work/run-$program" >"$work/info" || fail "the capture of $program cannot be read"
+  grep -qE '^spans +48,' "$work/info" || { cat "$work/info"; fail "$program: 3 steps of 4 microbatches are not there"; }
 done
 if [ -e "$root/lib/libbubbletop.a" ]; then
   $CC "$expected" "$work/example.c" -o "$work/static" $(pkg-config --cflags bubbletop) "$root/lib/libbubbletop.a" -lpthread || fail 'the static library does not link'

@@ -1,10 +1,11 @@
-# The manual pages say all that the command table, the header and the program have; completion completes.
+# The manual pages and the README say all that the command table, the header and the program have; completion completes.
 set -u
 status=0
 complain() { echo "$@"; status=1; }
 program=$top_builddir/bubbletop
 page=$top_builddir/tui/man/bubbletop.1
 api=$top_srcdir/capture/man/bubbletop.3
+readme=$top_srcdir/README.md
 
 if command -v mandoc >/dev/null; then
   for each in "$page" "$api"; do mandoc -T lint -W warning "$each" || complain "mandoc complains about $each"; done
@@ -22,6 +23,7 @@ complete_line() {
 for command in $commands; do
   grep -q "^\.It Ic $command Ar " "$page" || complain "bubbletop.1 lacks $command"
   case " $(complete_line bubbletop "${command:0:2}") " in *" $command "*) ;; *) complain "${command:0:2} does not complete to $command" ;; esac
+  grep -qE "^  $command +[a-z]" "$readme" || complain "the README lacks $command"
   "$program" help "$command" >/dev/null || complain "help $command fails"
   cmp -s <("$program" help "$command") <("$program" "$command" --help) || complain "$command --help is not help $command"
   for option in $("$program" help "$command" | sed -n 's/^  \(-[-a-z]*\) .*/\1/p'); do
@@ -34,6 +36,18 @@ for name in $(cat "$top_srcdir"/capture/bubbletop.h | sed -n 's/^BUBBLETOP_API [
   grep -q "^\.Fn $name" "$api" || complain "bubbletop.3 lacks $name"
 done
 for name in $(grep -oE '\bBUBBLETOP_(DIR|RANK|[A-Z]*_(ID|MS|BYTES|DIR)|STEPS|EVERY)\b' "$top_srcdir/capture/bubbletop.h" | sort -u); do
+  grep -q "$name" "$api" || complain "bubbletop.3 lacks $name"
+done
+
+# The README has every warning's code, and every variable that the library reads.
+codes=$(cd "$top_srcdir" && {
+  sed -n '/^const char \*bt_problem_code/,/^}/p' formats/problems.c | grep -oE '= "[a-z_]+"'
+  cat tui/analysis/*.c tui/commands/*.c | grep -oE '(bt_account_warn|add_warning)\([^"]*"[a-z_]+"'
+} | sed 's/.*"\([a-z_]*\)"/\1/' | sort -u)
+[ "$(echo "$codes" | wc -l)" -gt 20 ] || complain "found only these codes in the sources:" $codes
+for code in $codes; do grep -q "^|.*\`$code\`.*|" "$readme" || complain "the README lacks the warning $code"; done
+for name in $(grep -ohE '"BUBBLETOP_[A-Z_]+"' "$top_srcdir"/capture/*.c | tr -d '"' | sort -u); do
+  grep -q "$name" "$readme" || complain "the README lacks $name"
   grep -q "$name" "$api" || complain "bubbletop.3 lacks $name"
 done
 exit $status
