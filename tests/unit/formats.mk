@@ -20,3 +20,7 @@ tests_formats_test_live_SOURCES = tests/formats/test_live.c tests/formats/maker.
 tests_formats_test_live_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_formats_test_live_CFLAGS = $(unit_cflags)
 tests_formats_test_live_LDADD = libbubbletop.la $(formats_test_ldadd)
+unit_programs += tests/unit/test_schedule_csv
+tests_unit_test_schedule_csv_SOURCES = tests/unit/test_schedule_csv.c
+tests_unit_test_schedule_csv_CFLAGS = $(unit_cflags)
+tests_unit_test_schedule_csv_LDADD = $(formats_test_ldadd)
