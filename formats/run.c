@@ -114,7 +114,10 @@ static bt_status open_all(bt_run *run, const char *const *paths, size_t count, b
   size_t found = 0;
   if (status == BT_OK) status = bt_run_scan(run, bt_run_now(), &found, error);
   if (status != BT_OK || found > 0) return status;
-  bool may_come = run->options.follow;
+  bool may_come = run->options.follow; /* a run that has not begun: not among files of something else */
+  for (size_t i = 0; i < run->directory_count; i++) {
+    if (run->directories[i].entries > 0 && run->rejected_count == 0) may_come = false;
+  }
   for (size_t i = 0; i < run->rejected_count; i++) {
     if (run->rejected[i].retry == INT64_MAX) may_come = false;
   }

@@ -4,6 +4,12 @@
  * by polling (network file systems have no change notice), reads each byte once, and merges files, recovered files and,
  * on the ring's own host, live rings by record number, so that nothing is doubled.
  *
+ * Rules. Files of several run ids in one directory: the one whose header has the newest real time (at bt_run_open) is read,
+ * the others are named (BT_PROBLEM_MIXED_RUNS). Lives of a rank that overlap in time: the one that began first is read, the
+ * records of the others are counted, not merged (BT_PROBLEM_TWO_WRITERS); so a later life waits until an earlier one has
+ * ended or been silent for 5 s. Ranks up to BT_MAX_RANK, BT_MAX_LIVES lives of each, 4,096 rings of each life, 1,048,576
+ * files: what exceeds this is left out and reported. A follower keeps at most RLIMIT_NOFILE - 64 files open.
+ *
  * A bt_run owns its trace. Not thread-safe; bt_run_poll may block on slow file systems, so a program with a screen calls
  * it from a thread of its own and takes `lock`/`unlock` (called round every change of the trace, never round I/O).
  */
@@ -29,7 +35,8 @@ typedef struct bt_run_options {
 } bt_run_options;
 
 /* Opens directories and files (all are one run). The list is copied. Errors: BT_ERR_IO (cannot be opened),
- * BT_ERR_EMPTY (no stream in it; when following, an empty or missing directory is BT_OK and waited for),
+ * BT_ERR_EMPTY (no stream in it; when following, an empty or missing directory is BT_OK and waited for, one with
+ * nothing but other files is not),
  * BT_ERR_FORMAT, BT_ERR_VERSION. */
 bt_status bt_run_open(const char *const *paths, size_t count, const bt_run_options *options, bt_run **run,
                       bt_error *error);

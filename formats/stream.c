@@ -122,10 +122,13 @@ static bt_status read_header(bt_stream *stream, bt_io *io, size_t *used, bt_erro
     if (status == BT_OK || status == BT_ERR_VERSION) return status;
   }
   if (!salvage_marker(stream, io)) {
+    size_t some = io->length < NAME_BYTES ? io->length : NAME_BYTES; /* the format's name alone decides */
+    if (status == BT_AGAIN && some > 0 &&
+        bt_header_decode(io->bytes, some, &stream->header, used, error) == BT_ERR_FORMAT) {
+      return BT_ERR_FORMAT;
+    }
     if (status != BT_AGAIN || stream->follow) return status;
     if (io->length == 0) return bt_fail(error, BT_ERR_FORMAT, "the file is empty");
-    size_t some = io->length < NAME_BYTES ? io->length : NAME_BYTES; /* the format's name alone decides */
-    if (bt_header_decode(io->bytes, some, &stream->header, used, error) != BT_AGAIN) return BT_ERR_FORMAT;
     return bt_fail(error, BT_ERR_FORMAT, "the file ends inside its header: it was cut, or its writer died at once");
   }
   *used = (size_t)stream->damaged;

@@ -93,6 +93,23 @@ static void late_ranks_are_found(void **state) {
   maker_remove(directory);
 }
 
+static void what_is_no_run_is_not_followed(void **state) {
+  (void)state;
+  char directory[256];
+  char path[512];
+  maker_directory(directory, sizeof directory);
+  snprintf(path, sizeof path, "%s/program", directory);
+  int fd = open(path, O_WRONLY | O_CREAT, 0600);
+  assert_int_equal(write(fd, "\177ELF\2\1\1\0\0\0\0\0", 12), 12);
+  close(fd);
+  const char *paths[] = {directory, path};
+  bt_run *run;
+  assert_int_equal(bt_run_open(paths, 1, &follow, &run, NULL), BT_ERR_EMPTY);
+  assert_int_equal(bt_run_open(paths + 1, 1, &follow, &run, NULL), BT_ERR_FORMAT);
+  assert_null(run);
+  maker_remove(directory);
+}
+
 static void sizes_that_shrink_are_stale(void **state) {
   (void)state;
   char directory[256];
@@ -207,9 +224,10 @@ static void few_descriptors_are_enough(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(growth_in_odd_pieces),        cmocka_unit_test(late_ranks_are_found),
-      cmocka_unit_test(sizes_that_shrink_are_stale), cmocka_unit_test(unwritten_pages_are_read_again),
-      cmocka_unit_test(vanished_files_are_told),     cmocka_unit_test(few_descriptors_are_enough),
+      cmocka_unit_test(growth_in_odd_pieces),           cmocka_unit_test(late_ranks_are_found),
+      cmocka_unit_test(what_is_no_run_is_not_followed), cmocka_unit_test(sizes_that_shrink_are_stale),
+      cmocka_unit_test(unwritten_pages_are_read_again), cmocka_unit_test(vanished_files_are_told),
+      cmocka_unit_test(few_descriptors_are_enough),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
