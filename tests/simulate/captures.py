@@ -272,6 +272,8 @@ def test_usage(directory):
         (base + ["--dp", "2", "--zero", "4"], "ZeRO"),
         (base + ["--jitter", "100"], "jitter"),
         (base + ["--memory", "0"], "--memory"),
+        (base + ["--dp", "1000000"], "more than"),
+        (base[:5] + ["1000000000"], "more than"),
         (["--schedule", "interleaved", "--stages", "4", "--microbatches", "6"], "multiple of the number of stages"),
         (["--schedule", "zb-h1", "--stages", "4", "--microbatches", "3"], "as many microbatches as stages"),
         (["--schedule", "dualpipe", "--stages", "3", "--microbatches", "8"], "even"),

@@ -61,6 +61,10 @@ static bt_status check(const bt_simulation_params *params, bt_error *error) {
   if (params->dp > BT_SIMULATE_MOST_RANKS || params->tp > BT_SIMULATE_MOST_RANKS || ranks > BT_SIMULATE_MOST_RANKS) {
     return bt_fail(error, BT_ERR_LIMIT, "more than %d ranks", BT_SIMULATE_MOST_RANKS);
   }
+  double chunks = params->schedule.chunks > 0 ? params->schedule.chunks : params->family->usual_chunks;
+  if (3.0 * (double)ranks * params->schedule.microbatches * chunks > BT_SIMULATE_MOST_OPS) {
+    return bt_fail(error, BT_ERR_LIMIT, "more than %d ops a step over all ranks", BT_SIMULATE_MOST_OPS);
+  }
   if (params->zero < 0 || params->zero > 3) return bt_fail(error, BT_ERR_ARG, "ZeRO has the stages 1, 2 and 3");
   if (params->zero > 0 && params->dp == 1) {
     return bt_fail(error, BT_ERR_ARG, "ZeRO shards over replicas: give at least two");

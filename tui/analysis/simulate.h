@@ -26,7 +26,8 @@
 #include "formats/wire/status.h"
 #include "tui/analysis/schedule.h"
 
-enum { BT_SIMULATE_MOST_DISTURBANCES = 64, BT_SIMULATE_MOST_RANKS = 1 << 20 };
+/* A step is planned in memory, about 150 bytes an op. */
+enum { BT_SIMULATE_MOST_DISTURBANCES = 64, BT_SIMULATE_MOST_RANKS = 1 << 20, BT_SIMULATE_MOST_OPS = 1 << 25 };
 
 /* Something that goes wrong; `to` is used by links only. */
 typedef struct bt_disturbance {
