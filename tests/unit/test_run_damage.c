@@ -147,7 +147,7 @@ static void wild_damage_makes_up_nothing(void **state) {
       size_t at = known.header + (size_t)(random >> 33) % (known.made.length - known.header);
       size_t run_length = round % 4 == 0 ? (size_t)(random >> 20) % 90 : 1;
       for (size_t j = at; j < at + run_length && j < known.made.length; j++) {
-        known.made.bytes[j] = round % 3 == 0 ? 0 : (uint8_t)(random >> (j % 8 * 8));
+        known.made.bytes[j] = (uint8_t)(round % 3 == 0 ? 0 : random >> (j % 8 * 8));
       }
     }
     bool whole[BLOCKS];
