@@ -1,7 +1,7 @@
 # Unit tests of formats.
 formats_test_ldadd = libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
 unit_programs += tests/unit/test_trace
-tests_unit_test_trace_SOURCES = tests/unit/test_trace.c
+tests_unit_test_trace_SOURCES = tests/unit/test_trace.c tests/wire/sample.c tests/wire/sample.h
 tests_unit_test_trace_CFLAGS = $(unit_cflags)
 tests_unit_test_trace_LDADD = $(formats_test_ldadd)
 formats_test_support = tests/formats/reading.c tests/formats/reading.h tests/formats/maker.c tests/formats/maker.h

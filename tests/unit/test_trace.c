@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "formats/trace.h"
+#include "tests/wire/sample.h"
 
 static uint64_t seed = 12345;
 static uint64_t next_random(void) {
@@ -260,12 +261,48 @@ static void groups_and_layout(void **state) {
   bt_trace_free(trace);
 }
 
+/* Everything the format can say, extremes included: added or refused, and in order. */
+static void anything_can_be_added(void **state) {
+  (void)state;
+  enum { EVENTS = 60000 };
+  bt_trace *trace;
+  assert_int_equal(bt_trace_new(&trace), BT_OK);
+  bt_rank *rank = bt_trace_rank(trace, 1);
+  sample_random random = {77};
+  sample *made = malloc(sizeof *made);
+  assert_non_null(made);
+  int64_t clock = 1000;
+  size_t spans = 0;
+  for (size_t i = 0; i < EVENTS; i++) {
+    bt_code code = (bt_code)sample_codes[sample_below(&random, SAMPLE_CODES)];
+    sample_make(made, &random, code, &clock, true);
+    bt_status status = bt_trace_add(trace, rank, sample_below(&random, 5), sample_below(&random, 4), &made->event);
+    assert_true(status == BT_OK || status == BT_ERR_ARG || status == BT_ERR_LIMIT);
+    spans += status == BT_OK && bt_code_is_span(code);
+    if (sample_below(&random, 500) == 0) assert_int_equal(bt_trace_settle(trace, rank, clock), BT_OK);
+  }
+  assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+  assert_int_equal(trace->span_count, spans);
+  assert_in_range(spans, EVENTS / 4, EVENTS);
+  for (int lane = 0; lane < BT_LANE_COUNT; lane++) {
+    const bt_track *track = &rank->tracks[lane];
+    for (size_t i = 1; i < track->count; i++) {
+      assert_true(track->spans[i - 1].start <= track->spans[i].start);
+    }
+  }
+  for (size_t i = 1; i < rank->mark_count; i++) {
+    assert_true(rank->marks[i - 1].time <= rank->marks[i].time);
+  }
+  free(made);
+  bt_trace_free(trace);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(merging_equals_sorting), cmocka_unit_test(settled_spans_stay),
       cmocka_unit_test(extremes_fit),           cmocka_unit_test(steps_find_their_ends),
       cmocka_unit_test(open_spans_give_way),    cmocka_unit_test(names_are_found_again),
-      cmocka_unit_test(groups_and_layout),
+      cmocka_unit_test(groups_and_layout),      cmocka_unit_test(anything_can_be_added),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
