@@ -7,6 +7,7 @@ include tests/formats/local.mk
 include tests/wire/local.mk
 include tests/fuzz/local.mk
 include tests/simulate/local.mk
+include tests/accounting/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

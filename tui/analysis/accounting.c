@@ -162,7 +162,7 @@ static void note_microbatches(bt_model *model) {
     pipeline++;
     if (op->microbatch > highest) highest = op->microbatch;
     if (op->chunk + 1 > chunks) chunks = op->chunk + 1;
-    nameless += op->microbatch < 0;
+    nameless += op->microbatch < 0 && op->kind != BT_RECOMPUTE;
     chunkless += op->vstage < 0;
     host += model->gpu && (op->flags & BT_FLAG_GPU_TIMED) == 0;
   }
@@ -267,6 +267,7 @@ bt_status bt_accounting_run(const bt_trace *trace, const bt_accounting_options *
     status = bt_model_totals(&model);
     if (status == BT_OK) status = bt_model_links(&model);
     if (status == BT_OK) status = bt_model_theory(&model);
+    if (status == BT_OK) status = bt_model_schedule(&model);
     if (status != BT_OK) (void)bt_fail(error, status, "accounting: out of memory");
   }
   bt_model_free(&model);

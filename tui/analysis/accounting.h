@@ -15,6 +15,7 @@
 
 #include "formats/trace.h"
 #include "formats/wire/status.h"
+#include "tui/analysis/recognise.h"
 
 /* The classes that add up. The order is that of the report. */
 typedef enum bt_class {
@@ -134,6 +135,7 @@ typedef struct bt_accounting {
   double rate_window, rate_span, over_ideal;
   double ideal_rate_window, ideal_rate_span; /* of the same order with the means over all stages: the schedule's own */
   double jitterless_rate_window; /* of the same order with each stage's own means */
+  bt_recognition schedule; /* from the order of ops of one whole step; its texts are static or inside */
   bt_account_clock clock;
   bt_account_stage *stages; /* sorted by stage */
   size_t stage_count;

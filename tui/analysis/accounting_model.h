@@ -163,6 +163,7 @@ static inline int64_t bt_model_time(const bt_model_rank *rank, int64_t raw) {
 /* The passes. BT_OK or BT_ERR_NOMEM. */
 bt_status bt_model_ops(bt_model *model);
 bt_status bt_model_steps(bt_model *model, const bt_accounting_options *options);
+bt_status bt_model_choose(bt_model *model, const bt_accounting_options *options); /* the end of it; or BT_ERR_EMPTY */
 bt_status bt_model_match(bt_model *model);
 bt_status bt_model_waits(bt_model *model);
 bt_status bt_model_segments(bt_model *model);
@@ -192,6 +193,7 @@ static inline bool bt_is_barrier(const bt_model_collective *collective) {
 bt_status bt_model_totals(bt_model *model);
 bt_status bt_model_links(bt_model *model);
 bt_status bt_model_theory(bt_model *model);
+bt_status bt_model_schedule(bt_model *model);
 
 /* Works out anew, from the times of the ops and collectives, the extents of visits and windows. */
 void bt_model_extents(bt_model *model);

@@ -28,17 +28,24 @@ static const char *declared_schedule(const bt_trace *trace) {
   return NULL;
 }
 
+/* The declared name holds; where nobody declares one, or the order of ops says another, recognition's is given too. */
 static void add_schedule(bt_json *json, const bt_report *report) {
   const bt_accounting *a = report->accounting;
+  const bt_recognition *schedule = &a->schedule;
   const char *declared = declared_schedule(report->trace);
+  const char *recognised = schedule->family != NULL ? schedule->family->name : NULL;
   bt_json_open_object(json, "schedule");
-  bt_json_text(json, "name", declared);
+  bt_json_text(json, "name", declared != NULL ? declared : recognised);
   bt_json_open_array(json, "aliases");
+  for (size_t i = 0; recognised != NULL && i < schedule->alias_count; i++)
+    bt_json_text(json, NULL, schedule->aliases[i]);
   bt_json_close(json);
   bt_json_integer(json, "stages", (int64_t)a->stage_count);
   bt_json_integer(json, "chunks", a->chunks);
   count_or_null(json, "microbatches", a->microbatches);
-  bt_json_text(json, "source", declared != NULL ? "declared" : NULL);
+  bt_json_text(json, "source", declared != NULL ? "declared" : recognised != NULL ? "recognised" : NULL);
+  bt_json_text(json, "recognised", recognised);
+  bt_json_text(json, "text", schedule->text[0] != '\0' ? schedule->text : NULL);
   bt_json_close(json);
 }
 
@@ -49,6 +56,7 @@ static void add_bubble(bt_json *json, const bt_accounting *a) {
   bt_json_number(json, "over_ideal", a->over_ideal);
   bt_json_number(json, "ideal_rate_window", a->ideal_rate_window);
   bt_json_number(json, "ideal_rate_span", a->ideal_rate_span);
+  bt_json_number(json, "jitterless_rate_window", a->jitterless_rate_window);
   bt_json_close(json);
 }
 
@@ -203,8 +211,8 @@ static void add_warning(bt_json *json, const char *code, const char *text, int64
 static void add_warnings(bt_json *json, const bt_report *report) {
   const bt_accounting *a = report->accounting;
   bt_json_open_array(json, "warnings");
-  if (declared_schedule(report->trace) == NULL) {
-    add_warning(json, "schedule_unknown", "the run does not say the name of its schedule", BT_UNKNOWN);
+  if (declared_schedule(report->trace) == NULL && a->schedule.family == NULL) {
+    add_warning(json, "schedule_unknown", a->schedule.text, BT_UNKNOWN);
   }
   for (size_t i = 0; i < report->problem_count; i++) {
     const bt_problem *problem = &report->problems[i];

@@ -153,9 +153,15 @@ static void print_verdict(const page *p) {
   if (!isnan(a->rate_window)) print_parts(p);
   fputc('\n', p->out);
   if (isnan(a->ideal_rate_window) || isnan(a->rate_window)) return;
-  double excess = 100 * (a->rate_window - a->ideal_rate_window);
-  fprintf(p->out, "the order of ops has %.1f %% by itself; %.1f points are excess\n", 100 * a->ideal_rate_window,
-          excess);
+  double ideal = 100 * a->ideal_rate_window;
+  double excess = 100 * a->rate_window - ideal;
+  if (a->schedule.family != NULL) {
+    fprintf(p->out, "%s p=%d m=%d", a->schedule.name, a->schedule.stages, a->schedule.microbatches);
+    if (a->schedule.chunks > 1) fprintf(p->out, " v=%d", a->schedule.chunks);
+  } else {
+    fputs("the order of ops", p->out);
+  }
+  fprintf(p->out, " has %.1f %% by itself; %.1f points are excess\n", ideal, excess);
 }
 
 static void print_facts(const page *p) {
