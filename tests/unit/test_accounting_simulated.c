@@ -1,10 +1,8 @@
 /* The accounting on simulated runs of every schedule: what must hold whatever the order of ops. */
-#include "tests/unit/account_trace.h"
-
 #include <math.h>
 #include <stdio.h>
 
-#include "tui/analysis/simulate.h"
+#include "tests/unit/account_simulated.h"
 
 typedef struct setup {
   const char *schedule;
@@ -40,34 +38,9 @@ static bt_simulation_params params_of(const setup *s) {
   return params;
 }
 
-/* All ranks on one clock; `shift` is added to it. */
 static bt_trace *simulate(const setup *s, int64_t shift) {
   bt_simulation_params params = params_of(s);
-  bt_simulation *simulation = NULL;
-  bt_error error = {BT_OK, ""};
-  if (bt_simulation_new(&params, &simulation, &error) != BT_OK) fail_msg("%s: %s", s->schedule, error.text);
-  bt_trace *trace = new_trace(bt_simulation_ranks(simulation));
-  for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
-    bt_simulation_layout(simulation, r, &bt_trace_rank(trace, r)->layout);
-    size_t count;
-    const bt_event *groups = bt_simulation_groups(simulation, r, &count);
-    for (size_t i = 0; i < count; i++)
-      add_event(trace, r, &groups[i]);
-  }
-  while (bt_simulation_step(simulation)) {
-    for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
-      size_t count;
-      const bt_event *events = bt_simulation_events(simulation, r, &count);
-      assert_non_null(events);
-      for (size_t i = 0; i < count; i++) {
-        bt_event moved = events[i];
-        moved.start += shift;
-        add_event(trace, r, &moved);
-      }
-    }
-  }
-  bt_simulation_free(simulation);
-  return trace;
+  return simulated_trace(&params, shift);
 }
 
 static int64_t total(const bt_accounting *a, bt_class class) {

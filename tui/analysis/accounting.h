@@ -98,6 +98,7 @@ typedef struct bt_account_cause {
   bt_cause_kind kind;
   int32_t stage, to_stage, rank, microbatch; /* -1: does not apply */
   int64_t step; /* pauses: where it was; BT_UNKNOWN otherwise */
+  double factor; /* how many times the usual it takes; NAN: does not apply */
   int64_t excess_ns; /* time that the run would gain, summed over ranks */
   double share; /* of all excess */
 } bt_account_cause;

@@ -33,7 +33,7 @@ typedef struct bt_model_op {
   int64_t e, r;
   int64_t send_until, collective_until; /* ends of its gates on sends and on collectives; INT64_MIN none */
   int32_t producer; /* the latest of its producers, BT_NO_INDEX */
-  int32_t message; /* the receive that decided r, BT_NO_INDEX */
+  int32_t messages[2]; /* its receives: of the forward or only half, of an FB's backward half; BT_NO_INDEX none */
 } bt_model_op;
 
 /* A send or a receive. */

@@ -111,7 +111,7 @@ static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
                         .send_until = INT64_MIN,
                         .collective_until = INT64_MIN,
                         .producer = BT_NO_INDEX,
-                        .message = BT_NO_INDEX};
+                        .messages = {BT_NO_INDEX, BT_NO_INDEX}};
   }
   return true;
 }

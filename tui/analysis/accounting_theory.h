@@ -16,6 +16,9 @@ typedef struct bt_theory {
   int32_t *outer; /* the op that it lies in */
   int32_t *place; /* in lane 0 of its rank; BT_NO_INDEX: not replayed */
   int32_t *waits_for; /* a collective */
+  /* two per op: transfer of the message for its forward (or only) half and for an FB's backward half, and its sender */
+  int64_t *moved;
+  int32_t *sender;
   /* per collective: its lane and place there; BT_CUT and its op; BT_NO_INDEX: not replayed */
   int32_t *lane_of, *collective_place;
   int32_t next_gate;
@@ -27,10 +30,16 @@ typedef struct bt_theory {
   bt_replay *replay;
 } bt_theory;
 
+bool bt_theory_allocate(bt_theory *theory); /* for its model; false: no memory */
+/* Fills in everything from the model but the replay, which is made from the lanes. */
+void bt_theory_fill(bt_theory *theory);
+
 /* Fills in the replay's costs: means per stage and kind, or, balanced, per kind over all stages. BT_OK, BT_ERR_NOMEM. */
 bt_status bt_theory_costs(bt_theory *theory, bool balanced);
 /* What the last costs say of the collectives inside an op. */
 int64_t bt_theory_sync_cost(const bt_theory *theory, int32_t op);
+/* Fills in the accounting's causes; uses the replay. BT_OK, BT_ERR_NOMEM. */
+bt_status bt_theory_causes(bt_theory *theory);
 void bt_theory_free(bt_theory *theory);
 
 #endif

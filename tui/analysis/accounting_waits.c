@@ -192,10 +192,8 @@ static void wait_for_half(bt_model *model, const producer_table *table, int32_t 
   }
   int64_t ready = INT64_MIN;
   if (!ready_time(model, op, e, receive, &ready)) op->r_known = false;
-  if (ready > op->r) {
-    op->r = ready;
-    op->message = receive;
-  }
+  if (ready > op->r) op->r = ready;
+  op->messages[op->kind == BT_FB && half == BACKWARD] = receive;
 }
 
 /* Gates say directly when an op could go on. One that lies inside an op is idle time of that op. */
@@ -243,7 +241,7 @@ static void lend_to_recomputation(bt_model *model, const bt_model_rank *rank) {
       op->e = next->e;
       op->r = next->r;
       op->producer = next->producer;
-      op->message = next->message;
+      op->messages[0] = next->messages[0];
       break;
     }
   }

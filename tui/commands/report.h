@@ -35,6 +35,9 @@ void bt_report_csv(const bt_report *report, FILE *out);
 /* What the words of a report mean. */
 void bt_report_glossary(FILE *out, int width);
 
+/* Words of `text`, wrapped behind an indent (which the caller has printed); control characters cannot come out. */
+void bt_report_wrapped(FILE *out, const char *text, int indent, int width);
+
 /* A --fail-if condition: "rate_window>0.25", "stages[].bubble_rate >= 30%", "links[0].wait_ns>2ms". */
 typedef struct bt_condition {
   char path[128];

@@ -111,6 +111,7 @@ static void add_causes(bt_json *json, const bt_accounting *a) {
     count_or_null(json, "rank", cause->rank);
     count_or_null(json, "microbatch", cause->microbatch);
     time_or_null(json, "step", cause->step);
+    bt_json_number(json, "factor", cause->factor);
     bt_json_integer(json, "excess_ns", cause->excess_ns);
     bt_json_number(json, "share", cause->share);
     bt_json_close(json);

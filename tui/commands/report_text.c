@@ -6,7 +6,7 @@
 
 #include "tui/commands/report.h"
 
-enum { MOST_ROWS = 24, MOST_LINKS = 12, LEFT_COLUMNS = 25, COLUMN_WIDTH = 6, BAR_WIDTH = 10 };
+enum { MOST_ROWS = 24, MOST_CAUSES = 3, MOST_LINKS = 12, LEFT_COLUMNS = 25, COLUMN_WIDTH = 6, BAR_WIDTH = 10 };
 
 /* Columns of the table: classes that a person reads together. */
 typedef enum group {
@@ -162,6 +162,42 @@ static void print_verdict(const page *p) {
     fputs("the order of ops", p->out);
   }
   fprintf(p->out, " has %.1f %% by itself; %.1f points are excess\n", ideal, excess);
+}
+
+static void print_cause(const page *p, const bt_account_cause *cause) {
+  char text[32];
+  double slower = 100 * (cause->factor - 1);
+  switch (cause->kind) {
+  case BT_CAUSE_STAGE: fprintf(p->out, "stage %d computes %.0f %% longer than its peers", cause->stage, slower); break;
+  case BT_CAUSE_LINK:
+    fprintf(p->out, "messages from stage %d to %d take %.1f times the usual", cause->stage, cause->to_stage,
+            cause->factor);
+    break;
+  case BT_CAUSE_MICROBATCH:
+    fprintf(p->out, "microbatch %d takes %.0f %% longer in every stage", cause->microbatch, slower);
+    break;
+  case BT_CAUSE_RANK:
+    fprintf(p->out, "rank %d computes %.0f %% longer than the others of stage %d", cause->rank, slower, cause->stage);
+    break;
+  case BT_CAUSE_PAUSE:
+    fprintf(p->out, "a pause of rank %d (stage %d) in step %" PRId64, cause->rank, cause->stage, cause->step);
+    break;
+  case BT_CAUSE_HOST:
+    fputs("ranks were ready and their host was not", p->out);
+    if (cause->stage >= 0) fprintf(p->out, ", mostly stage %d", cause->stage);
+    break;
+  }
+  double each = (double)cause->excess_ns / p->a->ranks;
+  fprintf(p->out, ": %s, %.0f %% of the excess\n", time_text(text, sizeof text, each), 100 * cause->share);
+}
+
+static void print_causes(const page *p) {
+  for (size_t i = 0; i < p->a->cause_count && i < MOST_CAUSES; i++) {
+    color(p, 31);
+    fputs(i == 0 ? "cause: " : " also: ", p->out);
+    color(p, 0);
+    print_cause(p, &p->a->causes[i]);
+  }
 }
 
 static void print_facts(const page *p) {
@@ -393,38 +429,16 @@ static void print_steps(const page *p) {
 
 /* --- warnings -------------------------------------------------------------------------------------------------------- */
 
-/* Words of `text`, wrapped behind an indent; control characters cannot come out. */
-static void print_wrapped(FILE *out, const char *text, int indent, int width) {
-  int column = indent;
-  while (*text != '\0') {
-    int length = (int)strcspn(text, " ");
-    if (column > indent && column + 1 + length > width) {
-      fprintf(out, "\n%*s", indent, "");
-      column = indent;
-    } else if (column > indent) {
-      fputc(' ', out);
-      column++;
-    }
-    for (int i = 0; i < length; i++)
-      fputc((unsigned char)text[i] < 0x20 || text[i] == 0x7F ? '?' : text[i], out);
-    column += length;
-    text += length;
-    while (*text == ' ')
-      text++;
-  }
-  fputc('\n', out);
-}
-
 static void print_warnings(const page *p) {
   if (p->a->warning_count + p->report->problem_count == 0) return;
   fputc('\n', p->out);
   for (size_t i = 0; i < p->report->problem_count; i++) {
     fputs("! ", p->out);
-    print_wrapped(p->out, p->report->problems[i].text, 2, p->look->width);
+    bt_report_wrapped(p->out, p->report->problems[i].text, 2, p->look->width);
   }
   for (size_t i = 0; i < p->a->warning_count; i++) {
     fputs("! ", p->out);
-    print_wrapped(p->out, p->a->warnings[i].text, 2, p->look->width);
+    bt_report_wrapped(p->out, p->a->warnings[i].text, 2, p->look->width);
   }
 }
 
@@ -432,41 +446,11 @@ void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *o
   page p = {.report = report, .a = report->accounting, .look = look, .out = out};
   sum_groups(&p);
   print_verdict(&p);
+  print_causes(&p);
   print_facts(&p);
   print_stages(&p);
   print_stack(&p);
   print_links(&p);
   print_steps(&p);
   print_warnings(&p);
-}
-
-void bt_report_glossary(FILE *out, int width) {
-  static const struct {
-    const char *word, *meaning;
-  } words[] = {
-      {"stage", "a position of the pipeline axis; its figures are sums over its ranks"},
-      {"step", "a training iteration; warm-up steps and steps that are not whole are left out of the averages"},
-      {"window",
-       "of a step: first start to last end of the pipeline ops of a replica's ranks; windows that overlap count once"},
-      {"interval",
-       "from the first reported window's start to the end of the last reported step; every nanosecond of it, "
-       "on every rank, belongs to exactly one class"},
-      {"rate_window", "1 - compute / time of all ranks, over the windows: the headline"},
-      {"rate_span",
-       "1 - largest compute / largest span of a rank (first start to last end), over the steps: comparable "
-       "with Zero Bubble where stages are balanced; it falls when one stage is slow"},
-      {"over_ideal", "bubble over compute, rate / (1 - rate): Megatron's"},
-      {"transfer", "of a message: as long as the fastest message of that link and size had both sides there"},
-      {"inner_idle", "blocked inside an op; outside the sum"},
-      {"hidden_in_bubble", "collectives while the rank waited for its neighbours anyway; outside the sum"},
-  };
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    fprintf(out, "%-18s ", words[i].word);
-    print_wrapped(out, words[i].meaning, 19, width);
-  }
-  fputs("\nThe classes, which add up:\n", out);
-  for (int c = 0; c < BT_CLASS_COUNT; c++) {
-    fprintf(out, "%-18s ", bt_class_title((bt_class)c));
-    print_wrapped(out, bt_class_meaning((bt_class)c), 19, width);
-  }
 }
