@@ -1,5 +1,5 @@
 /* Loading a run of 10 million compute spans from its files into the trace model: ns and bytes a span, against
- * msgpack_unpack_next over the payloads of the same files. Also how soon a first part is there. */
+ * msgpack_unpack_next over the payloads of the same files. Also how soon a first part is there. All in CPU time. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <msgpack.h>
@@ -17,7 +17,7 @@ enum { RANKS = 8, SPANS = 10 * 1000 * 1000, OUT_BYTES = 1 << 20, FIRST_BYTES = 4
 
 static double now(void) {
   struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time); /* files are in the page cache: a busy machine does not count */
   return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
