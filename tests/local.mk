@@ -8,6 +8,7 @@ include tests/wire/local.mk
 include tests/fuzz/local.mk
 include tests/simulate/local.mk
 include tests/accounting/local.mk
+include tests/screen/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

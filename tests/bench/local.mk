@@ -19,6 +19,10 @@ tests_bench_bench_load_SOURCES = tests/bench/bench_load.c tests/formats/maker.c 
 tests_bench_bench_load_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_bench_bench_load_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_frame
+tests_bench_bench_frame_SOURCES = tests/bench/bench_frame.c
+tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS)
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 bench: $(bench_programs) samples/pipeline_train

@@ -3,12 +3,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A table, since it is asked for every span; what is not listed is slot 0. */
+static const uint8_t slots[256] = {
+    [BT_F] = 0,          [BT_B] = 1,          [BT_W] = 2,         [BT_BW] = 3,         [BT_FB] = 4,
+    [BT_RECOMPUTE] = 5,  [BT_OPTIMIZER] = 6,  [BT_OTHER] = 7,     [BT_GATE] = 8,       [BT_SEND_F] = 0,
+    [BT_RECV_F] = 1,     [BT_SEND_B] = 2,     [BT_RECV_B] = 3,    [BT_ALL_REDUCE] = 0, [BT_REDUCE_SCATTER] = 1,
+    [BT_ALL_GATHER] = 2, [BT_ALL_TO_ALL] = 3, [BT_BROADCAST] = 4, [BT_HOST] = 0,
+};
+
 unsigned bt_lod_slot(unsigned kind) {
-  if (bt_code_is_compute(kind)) return kind - BT_F;
-  if (kind == BT_GATE) return BT_LOD_GATE;
-  if (bt_code_is_p2p(kind)) return kind - BT_SEND_F;
-  if (bt_code_is_collective(kind)) return kind - BT_ALL_REDUCE;
-  return kind == BT_HOST ? 0 : BT_OTHER - BT_F;
+  return slots[kind & 0xFF];
 }
 
 bt_code bt_lod_kind(bt_lane lane, unsigned slot) {
@@ -45,6 +49,8 @@ typedef struct sweep {
   bt_lod_segments *segments;
   gap_finder *gaps;
   bool out_of_memory;
+  size_t head_leaf; /* `head` is what was busy in this leaf up to `now`; SIZE_MAX: not known */
+  bt_lod_sum head;
 } sweep;
 
 static int64_t span_end(const bt_track *track, const bt_span *span) {
@@ -149,16 +155,39 @@ static void push(sweep *s) {
   s->stack[s->depth++].end = end;
 }
 
-static void enter_leaf(sweep *s, size_t leaf) {
+static void enter_leaf(sweep *s,
+                       size_t leaf) { /* the state there is the same as the sweep's own, with an empty stack */
   s->next = leaf * BT_LOD_LEAF;
   s->below = s->lod->checkpoint == NULL ? 0 : s->lod->checkpoint[leaf].top;
   s->depth = 0;
 }
 
+/* The common case of sums: nothing is open, and spans follow each other without overlap. */
+static void sweep_flat(sweep *s, int64_t time) {
+  const bt_span *spans = s->track->spans;
+  size_t next = s->next;
+  while (next + 1 < s->limit) {
+    const bt_span *span = &spans[next];
+    int64_t start = span->start;
+    uint64_t length = span->duration32;
+    if (span[1].start >= time || length > (uint64_t)span[1].start - (uint64_t)start || length == UINT32_MAX) break;
+    s->sum->busy[slots[span->kind]] += length;
+    next++;
+  }
+  if (next == s->next) return;
+  s->next = next;
+  s->now = spans[next].start; /* idle up to there */
+}
+
 /* Sweeps up to `time`; spans that start at it are not on the stack yet. */
 static void sweep_to(sweep *s, int64_t time) {
+  bool sums_only = s->sum != NULL && s->segments == NULL && s->gaps == NULL;
   while (s->next < s->limit && s->track->spans[s->next].start < time) {
     advance(s, s->track->spans[s->next].start);
+    if (s->next % BT_LOD_LEAF == 0) enter_leaf(s, s->next / BT_LOD_LEAF);
+    while (s->depth > 0 && s->stack[s->depth - 1].end <= s->now)
+      s->depth--;
+    if (sums_only && s->depth == 0 && s->below == 0) sweep_flat(s, time);
     if (s->next % BT_LOD_LEAF == 0) enter_leaf(s, s->next / BT_LOD_LEAF);
     push(s);
   }
@@ -191,6 +220,7 @@ static void sweep_start(sweep *s, const bt_lod *lod, const bt_track *track, size
   s->segments = NULL;
   s->gaps = NULL;
   s->out_of_memory = false;
+  s->head_leaf = SIZE_MAX;
   enter_leaf(s, leaf);
   s->now = track->count > 0 ? leaf_start(track, leaf) : INT64_MIN;
 }
@@ -247,7 +277,7 @@ static bt_status grow(bt_lod *lod, size_t leaves) {
     lod->nodes = nodes;
     bt_lod_checkpoint *checkpoint = realloc(lod->checkpoint, (capacity + 1) * sizeof *checkpoint);
     if (checkpoint == NULL) return BT_ERR_NOMEM;
-    if (lod->checkpoint == NULL) checkpoint[0] = (bt_lod_checkpoint){0, 0};
+    if (lod->checkpoint == NULL) checkpoint[0] = (bt_lod_checkpoint){0, 0, 0};
     lod->checkpoint = checkpoint;
     lod->leaf_capacity = capacity;
   }
@@ -304,7 +334,9 @@ static void build_leaf(bt_lod *lod, const bt_track *track) {
     top = (uint32_t)lod->pool_count;
   }
   lod->leaf_count++;
-  lod->checkpoint[lod->leaf_count] = (bt_lod_checkpoint){.top = top, .pool_count = (uint32_t)lod->pool_count};
+  lod->checkpoint[lod->leaf_count] =
+      (bt_lod_checkpoint){.start = end, .top = top, .pool_count = (uint32_t)lod->pool_count};
+  if (leaf == 0) lod->checkpoint[0].start = leaf_start(track, 0);
 
   gap_finder gaps = {.any = false};
   node->gap = leaf_gap(lod, track, leaf, leaf_start(track, leaf), end, &gaps)
@@ -367,35 +399,59 @@ size_t bt_lod_bytes(const bt_lod *lod) {
 
 /* --- queries -------------------------------------------------------------------------------------------------------- */
 
+static void add_busy(bt_lod_sum *sum, const uint64_t *plus, const uint64_t *minus) {
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+    sum->busy[slot] += plus[slot] - (minus != NULL ? minus[slot] : 0);
+}
+
 /* From where the sweep stands to `to`, through the forest where whole leaves lie between. `before`: index of the first span
- * that starts at or after `to`. */
+ * that starts at or after `to`. The rest of a leaf is its sum less its head, so each leaf is swept at most once. */
 static void sum_to(sweep *s, int64_t to, size_t before, bt_lod_sum *sum) {
   const bt_lod *lod = s->lod;
   size_t first = (s->next + BT_LOD_LEAF - 1) / BT_LOD_LEAF;
   size_t last = before == 0 ? 0 : (before - 1) / BT_LOD_LEAF;
   if (last > lod->leaf_count) last = lod->leaf_count;
-  s->sum = sum;
-  if (first < last) {
-    sweep_to(s, leaf_start(s->track, first));
+  if (first <= last && last > 0) {
+    if (s->head_leaf != SIZE_MAX && s->head_leaf + 1 == first) {
+      add_busy(sum, lod->nodes[node_index(s->head_leaf, 0)].busy, s->head.busy);
+    } else {
+      s->sum = sum;
+      sweep_to(s, leaf_start(s->track, first));
+    }
     sum_leaves(lod, first, last, sum);
     enter_leaf(s, last);
     s->now = leaf_start(s->track, last);
+    s->head_leaf = last;
+    memset(&s->head, 0, sizeof s->head);
   }
+  bt_lod_sum part = {.starts = 0};
+  s->sum = &part;
   sweep_to(s, to);
+  add_busy(sum, part.busy, NULL);
+  if (s->head_leaf != SIZE_MAX) add_busy(&s->head, part.busy, NULL);
 }
 
-static size_t lower_bound_from(const bt_track *track, size_t low, size_t limit, int64_t time) {
+/* The last leaf from `leaf` on that starts before `time`, or `leaf`: galloping, since the next column's edge is near. */
+static size_t leaf_before(const bt_lod *lod, size_t leaf, int64_t time) {
   size_t step = 1;
-  size_t high = low;
-  while (high < limit && track->spans[high].start < time) { /* gallop: the next column's edge is near */
-    low = high + 1;
-    high += step;
+  while (leaf + step <= lod->leaf_count && lod->checkpoint[leaf + step].start < time) {
+    leaf += step;
     step *= 2;
   }
-  if (high > limit) high = limit;
+  for (; step > 0; step /= 2) {
+    if (leaf + step <= lod->leaf_count && lod->checkpoint[leaf + step].start < time) leaf += step;
+  }
+  return leaf;
+}
+
+/* First span from `low` on that starts at or after `time`, which is in `leaf` or the first of the next one. */
+static size_t lower_bound_in(const sweep *s, size_t leaf, size_t low, int64_t time) {
+  size_t high = (leaf + 1) * BT_LOD_LEAF;
+  if (leaf * BT_LOD_LEAF > low) low = leaf * BT_LOD_LEAF;
+  if (high > s->limit) high = s->limit;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
-    if (track->spans[middle].start < time)
+    if (s->track->spans[middle].start < time)
       low = middle + 1;
     else
       high = middle;
@@ -403,12 +459,19 @@ static size_t lower_bound_from(const bt_track *track, size_t low, size_t limit, 
   return low;
 }
 
+static void prefetch_leaf(const sweep *s, size_t leaf) {
+  enum { LINE = 64 };
+  const char *at = (const char *)&s->track->spans[leaf * BT_LOD_LEAF];
+  for (size_t i = 0; i < BT_LOD_LEAF * sizeof(bt_span) / 2; i += LINE)
+    __builtin_prefetch(at + i);
+}
+
 void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, bt_lod_sum *sum) {
   memset(sum, 0, sizeof *sum);
   if (track->count == 0 || from >= to) return;
   sweep s;
   sweep_seek(&s, lod, track, from);
-  size_t before = lower_bound_from(track, s.next, s.limit, to);
+  size_t before = lower_bound_in(&s, leaf_before(lod, s.next / BT_LOD_LEAF, to), s.next, to);
   sum->starts = (uint32_t)(before - s.next);
   sum_to(&s, to, before, sum);
 }
@@ -420,16 +483,24 @@ bt_status bt_lod_columns(const bt_lod *lod, const bt_track *track, int64_t origi
   sweep s;
   sweep_seek(&s, lod, track, origin);
   size_t next = s.next;
-  int64_t end = origin;
-  for (size_t column = 0; column < columns; column++) {
-    if (__builtin_add_overflow(end, width, &end)) break; /* beyond the end of time there is nothing */
-    size_t before = lower_bound_from(track, next, s.limit, end);
+  int64_t end, end_after = origin;
+  size_t leaf, leaf_after = next / BT_LOD_LEAF;
+  bool ends = __builtin_add_overflow(end_after, width, &end_after);
+  if (!ends) leaf_after = leaf_before(lod, leaf_after, end_after);
+  for (size_t column = 0; column < columns && !ends; column++) { /* beyond the end of time there is nothing */
+    end = end_after;
+    leaf = leaf_after;
+    ends = __builtin_add_overflow(end_after, width, &end_after);
+    if (!ends) leaf_after = leaf_before(lod, leaf, end_after);
+    if (leaf_after != leaf) prefetch_leaf(&s, leaf_after); /* needed by the next column */
+    size_t before = lower_bound_in(&s, leaf, next, end);
     bt_lod_sum *sum = &sums[column];
     sum->starts = (uint32_t)(before - next);
     sum->segments = segments != NULL && sum->starts <= BT_LOD_SPARSE;
     s.segments = sum->segments ? segments : NULL;
     if (sum->segments) {
       s.sum = sum;
+      s.head_leaf = SIZE_MAX;
       sweep_to(&s, end);
     } else {
       sum_to(&s, end, before, sum);

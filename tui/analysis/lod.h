@@ -22,7 +22,7 @@
 enum {
   BT_LOD_LEAF = 64,
   BT_LOD_SLOTS = 9, /* kinds of one lane: the compute lane has the most */
-  BT_LOD_SPARSE = 8, /* a column with at most this many starts is given as segments too */
+  BT_LOD_SPARSE = 3, /* a column with at most this many starts is given as segments too */
   BT_LOD_GATE = 8 /* slot of a gate in the compute lane */
 };
 
@@ -42,6 +42,7 @@ typedef struct bt_lod_carried { /* a span that reaches into a later leaf */
 } bt_lod_carried;
 
 typedef struct bt_lod_checkpoint { /* the state at the start of a leaf */
+  int64_t start; /* of its first span: together they are searched faster than in the spans */
   uint32_t top; /* 1 + index into pool, 0 none */
   uint32_t pool_count;
 } bt_lod_checkpoint;

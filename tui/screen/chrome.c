@@ -238,8 +238,15 @@ void bt_chrome_axis(bt_view *view, bt_grid *grid) {
     put_ticks(view, grid, view->first, 0, view->columns);
   }
   int cursor = bt_view_column(view, view->cursor.time);
-  bt_grid_put(grid, 1, view->left + cursor, bt_theme_glyph(&view->theme, BT_GLYPH_CURSOR), BT_COLOR_ALERT,
-              BT_COLOR_DEFAULT, BT_ATTR_BOLD);
+  if (view->parked || cursor < 0) return;
+  bt_cell *cell = bt_grid_at(grid, 1, view->left + cursor);
+  if (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_STEP)) {
+    cell->glyph = bt_theme_glyph(&view->theme, BT_GLYPH_CURSOR);
+  } else {
+    cell->attributes |= BT_ATTR_UNDERLINE; /* a label stays readable */
+  }
+  cell->fg = BT_COLOR_ALERT;
+  cell->attributes |= BT_ATTR_BOLD;
 }
 
 /* --- the column of stages -------------------------------------------------------------------------------------------- */
@@ -315,27 +322,32 @@ static void put_time_bar(bt_view *view, bt_grid *grid, int y) {
   }
 }
 
-/* A bar a step, the newest at the right: its bubble rate from 0 to 100 %. */
+/* A bar a step, the newest at the right: its bubble rate, from 0 to the largest of those shown. */
 static void put_steps(bt_view *view, bt_grid *grid, int y) {
   size_t last;
   if (view->width == 0 || !bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last)) return;
   bt_grid_text(grid, y, 1, 8, "steps", BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   size_t room = (size_t)(grid->columns > 50 ? grid->columns - 44 : 6);
   size_t count = last + 1 < room ? last + 1 : room;
+  double most = 0.01;
+  for (size_t i = last + 1 - count; i <= last; i++) {
+    double bubble = bt_steps_window(&view->steps, i, view->trace, view->lods, &view->rows)->bubble;
+    if (bubble > most) most = bubble;
+  }
   for (size_t i = 0; i < count; i++) {
     const bt_step_window *window =
         bt_steps_window(&view->steps, last + 1 - count + i, view->trace, view->lods, &view->rows);
     if (isnan(window->bubble) || window->bubble < 0) continue;
-    unsigned height = (unsigned)(window->bubble * 8 + 0.5);
-    if (height > 8) height = 8;
+    unsigned height = (unsigned)(window->bubble / most * 8 + 0.5);
     uint32_t glyph = bt_theme_fine(&view->theme) ? bt_glyph_lower(height > 0 ? height : 1)
-                                                 : (uint32_t)('0' + (int)(window->bubble * 9.999));
+                                                 : (uint32_t)('0' + (int)(window->bubble / most * 9));
     bt_grid_put(grid, y, 8 + (int)i, glyph, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   }
   char text[80], a[32], b[32];
-  (void)snprintf(text, sizeof text, "%s-%s  last %.1f %%",
+  (void)snprintf(text, sizeof text, "%s-%s  last %.1f %%, most %.1f %%",
                  bt_text_count(a, sizeof a, view->steps.items[last + 1 - count].id),
-                 bt_text_count(b, sizeof b, view->steps.items[last].id), view->steps.items[last].bubble * 100);
+                 bt_text_count(b, sizeof b, view->steps.items[last].id), view->steps.items[last].bubble * 100,
+                 most * 100);
   bt_grid_text(grid, y, 10 + (int)count, grid->columns, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
 }
 
@@ -390,7 +402,8 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
   if (rows >= 12) put_time_bar(view, grid, y++);
   if (rows >= 20) put_steps(view, grid, y++);
   char line[512];
-  bt_detail_line(view, line, sizeof line);
+  line[0] = 0;
+  if (!view->parked) bt_detail_line(view, line, sizeof line);
   bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   put_footer(view, grid, rows - 1);
 }

@@ -38,6 +38,34 @@ bool bt_detail_at_cursor(const bt_view *view, bt_block *block) {
     return false;
   }
   *block = make_block(view, row->rank_index, lane, span);
+  return rank->tracks[lane].spans[span].kind != BT_GATE;
+}
+
+/* The bubble under the cursor: its ends on the aligned clock, INT64_MIN and INT64_MAX where it is open. */
+static bool bubble_at_cursor(const bt_view *view, const bt_row *row, int64_t *from, int64_t *to) {
+  const bt_rank *rank = &view->trace->ranks[row->rank_index];
+  bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
+  if (!bt_lod_gap_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane],
+                     bt_time_sub(view->cursor.time, rank->offset_ns), from, to)) {
+    return false;
+  }
+  if (*from != INT64_MIN) *from = bt_time_add(*from, rank->offset_ns);
+  if (*to != INT64_MAX) *to = bt_time_add(*to, rank->offset_ns);
+  return true;
+}
+
+bool bt_detail_after_bubble(const bt_view *view, bt_block *block) {
+  const bt_row *row = bt_view_row(view);
+  int64_t from, to;
+  size_t next;
+  if (row == NULL || view->width == 0 || !bubble_at_cursor(view, row, &from, &to) || to >= view->last) return false;
+  const bt_rank *rank = &view->trace->ranks[row->rank_index];
+  bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
+  if (!bt_lod_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane], bt_time_sub(to, rank->offset_ns),
+                 &next)) {
+    return false;
+  }
+  *block = make_block(view, row->rank_index, lane, next);
   return true;
 }
 
@@ -244,24 +272,15 @@ static void say_wait(const bt_view *view, const bt_block *block, const char *sep
 }
 
 static void say_bubble(const bt_view *view, const bt_row *row, const char *sep, char *out, size_t room) {
-  const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
-  const bt_track *track = &rank->tracks[lane];
   int64_t from, to;
-  if (!bt_lod_gap_at(bt_lod_of(view->lods, row->rank_index, lane), track,
-                     bt_time_sub(view->cursor.time, rank->offset_ns), &from, &to)) {
-    return;
-  }
-  from = from == INT64_MIN ? view->first : bt_time_add(from, rank->offset_ns);
-  bool open = to == INT64_MAX;
-  to = open ? view->last : bt_time_add(to, rank->offset_ns);
-  if (to > view->last) to = view->last, open = true;
+  if (!bubble_at_cursor(view, row, &from, &to)) return;
+  if (from < view->first) from = view->first;
+  if (to > view->last) to = view->last;
   bt_text_append(out, room, "%s%sstage %d%s", lane == BT_LANE_COMPUTE ? "bubble" : "idle", sep, (int)row->stage, sep);
   if (from < to) say_times(view, from, to, out, room);
-  if (open || lane != BT_LANE_COMPUTE) return;
-  size_t next;
-  if (!bt_lod_at(bt_lod_of(view->lods, row->rank_index, lane), track, bt_time_sub(to, rank->offset_ns), &next)) return;
-  bt_block after = make_block(view, row->rank_index, lane, next), producer;
+  bt_block after, producer;
+  if (lane != BT_LANE_COMPUTE || !bt_detail_after_bubble(view, &after)) return;
   bt_text_append(out, room, "%sthen ", sep);
   name_block(view, &after, out, room, false);
   if (!bt_detail_producer(view, &after, &producer)) return;

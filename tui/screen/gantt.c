@@ -35,19 +35,27 @@ static bt_color span_color(const painter *p, size_t index) {
   return index == p->selected ? BT_COLOR_SELECT : bt_theme_kind(span->kind, span->chunk);
 }
 
-static int dot_fg(const painter *p, int column) {
-  (void)column;
-  return p->row->is_lane ? BT_COLOR_FAINT : BT_COLOR_FAINT;
-}
-
 static void put_idle(painter *p, int column) {
   if (column < p->dots_from || column >= p->dots_to) return;
   if (p->row->is_lane && p->row->lane != BT_LANE_COMPUTE) return; /* an idle link is no bubble */
-  bt_grid_put(p->grid, p->y, p->view->left + column, bt_theme_glyph(&p->view->theme, BT_GLYPH_DOT),
-              (bt_color)dot_fg(p, column), BT_COLOR_DEFAULT, 0);
+  bt_grid_put(p->grid, p->y, p->view->left + column, bt_theme_glyph(&p->view->theme, BT_GLYPH_DOT), BT_COLOR_FAINT,
+              BT_COLOR_DEFAULT, 0);
 }
 
 /* --- cells ------------------------------------------------------------------------------------------------------------- */
+
+/* A block that begins within a cell: the left part of the cell in reverse video. Switching that on and off takes more bytes
+ * than the rest of the cell, so while the picture runs, starts are drawn with the glyphs that fill a right part: those of
+ * a half and of an eighth. */
+static void put_start(painter *p, int x, unsigned split, bt_color color) {
+  bool running = p->view->follow && !p->view->paused;
+  if (split == 1 && running)
+    bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
+  else if (running || split == 4)
+    bt_grid_put(p->grid, p->y, x, bt_glyph_right(split == 7 ? 1 : 4), color, BT_COLOR_DEFAULT, 0);
+  else
+    bt_grid_put(p->grid, p->y, x, bt_glyph_left(split), color, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
+}
 
 /* The two-part picture that is nearest to eight eighths: left colour up to `split`, then the right one. */
 static void put_eighths(painter *p, int column, const uint8_t *eighths) {
@@ -77,11 +85,10 @@ static void put_eighths(painter *p, int column, const uint8_t *eighths) {
       right = r;
     }
   }
-  uint32_t glyph = bt_glyph_left(split);
   if (left == NOTHING)
-    bt_grid_put(p->grid, p->y, x, glyph, (bt_color)right, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
+    put_start(p, x, split, (bt_color)right);
   else
-    bt_grid_put(p->grid, p->y, x, glyph, (bt_color)left, (bt_color)right, 0);
+    bt_grid_put(p->grid, p->y, x, bt_glyph_left(split), (bt_color)left, (bt_color)right, 0);
 }
 
 static void put_letter(painter *p, int column, unsigned kind, bt_color color, char letter) {
@@ -89,59 +96,54 @@ static void put_letter(painter *p, int column, unsigned kind, bt_color color, ch
   bt_grid_put(p->grid, p->y, p->view->left + column, (uint32_t)letter, bt_theme_text_on(color), color, attributes);
 }
 
-/* A column with many spans: the shares of its two largest parts, as heights. */
-static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
-  bt_lane lane = p->row->lane;
-  uint64_t width = (uint64_t)p->view->width;
-  unsigned first = BT_LOD_SLOTS, second = BT_LOD_SLOTS; /* BT_LOD_SLOTS: idle */
-  uint64_t shares[BT_LOD_SLOTS + 1];
-  uint64_t busy = bt_lod_busy(sum, lane);
-  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
-    shares[slot] = sum->busy[slot];
-  if (lane == BT_LANE_COMPUTE) shares[BT_LOD_GATE] = 0;
-  shares[BT_LOD_SLOTS] = width > busy ? width - busy : 0;
+/* The two largest kinds of a sum; gates do not count. Returns how many there are (0, 1, 2). */
+static unsigned largest_kinds(const bt_lod_sum *sum, bt_lane lane, unsigned *first, unsigned *second) {
+  *first = *second = BT_LOD_SLOTS;
   for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) {
-    if (shares[slot] > shares[first] || (first == BT_LOD_SLOTS && shares[slot] == shares[first] && busy > 0))
-      first = slot;
-  }
-  uint64_t best = 0;
-  for (unsigned slot = 0; slot <= BT_LOD_SLOTS; slot++) {
-    if (slot != first && shares[slot] > best) {
-      best = shares[slot];
-      second = slot;
+    uint64_t busy = lane == BT_LANE_COMPUTE && slot == BT_LOD_GATE ? 0 : sum->busy[slot];
+    if (busy == 0) continue;
+    if (*first == BT_LOD_SLOTS || busy > sum->busy[*first]) {
+      *second = *first;
+      *first = slot;
+    } else if (*second == BT_LOD_SLOTS || busy > sum->busy[*second]) {
+      *second = slot;
     }
   }
-  if (best == 0) second = first;
-  if (busy == 0) {
+  return (*first != BT_LOD_SLOTS) + (*second != BT_LOD_SLOTS);
+}
+
+/* A column with many spans. Idle is exact: the busy share stands on the ground in the colour of its largest kind. Where
+ * there is no idle to see, the two largest kinds share the cell. */
+static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
+  bt_lane lane = p->row->is_lane ? p->row->lane : BT_LANE_COMPUTE;
+  unsigned first, second, kinds = largest_kinds(sum, lane, &first, &second);
+  if (kinds == 0) {
     put_idle(p, column);
     return;
   }
-  unsigned dominant = first == BT_LOD_SLOTS ? second : first;
-  unsigned kind = bt_lod_kind(lane, dominant);
-  bt_color color = bt_theme_kind(kind, 0);
-  int x = p->view->left + column;
+  unsigned kind = bt_lod_kind(lane, first);
+  bt_color color = bt_theme_kind(kind, 0), above = BT_COLOR_DEFAULT;
+  double busy = (double)bt_lod_busy(sum, lane) / (double)p->view->width;
   if (!p->fine) {
-    bool mostly = shares[dominant] * 2 >= width;
     char letter = bt_theme_letter(kind);
-    if (!mostly && letter >= 'A' && letter <= 'Z') letter = (char)(letter + 'a' - 'A');
-    if (first == BT_LOD_SLOTS && shares[dominant] * 8 < width)
+    if (busy < 0.5 && letter >= 'A' && letter <= 'Z') letter = (char)(letter + 'a' - 'A');
+    if (busy < 0.125)
       put_idle(p, column);
     else
       put_letter(p, column, kind, color, letter);
     return;
   }
-  /* the busy part stands on the ground; of two kinds the larger one does */
-  unsigned other = dominant == first ? second : first;
-  double share = (double)shares[dominant] / (double)(shares[dominant] + shares[other]);
-  if (other == dominant) share = 1;
-  unsigned height = (unsigned)(share * 8 + 0.5);
-  if (height == 0) height = 1;
-  bt_color above =
-      other == BT_LOD_SLOTS || other == dominant ? BT_COLOR_DEFAULT : bt_theme_kind(bt_lod_kind(lane, other), 0);
+  unsigned height = (unsigned)(busy * 8 + 0.5);
+  if (height >= 8 && kinds == 2) {
+    double share = (double)sum->busy[first] / (double)(sum->busy[first] + sum->busy[second]);
+    height = (unsigned)(share * 8 + 0.5);
+    above = bt_theme_kind(bt_lod_kind(lane, second), 0);
+  }
+  int x = p->view->left + column;
   if (height >= 8)
     bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
   else
-    bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height), color, above, 0);
+    bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height > 0 ? height : 1), color, above, 0);
 }
 
 /* --- segments ---------------------------------------------------------------------------------------------------------- */
@@ -180,7 +182,7 @@ static void label_block(painter *p, const block *b) {
   int from = (b->from + 7) / 8, to = b->to / 8;
   char text[16];
   int length = label_of(p, b->span, text, sizeof text);
-  if (length <= 0 || to - from < length) return;
+  if (length <= 0 || to - from < length || b->to - b->from < 8 * length + 6) return; /* calm where it is tight */
   for (int column = from; column < to; column++) { /* other spans may lie in it, and aggregated columns */
     if (p->view->eighths[column * 8] != (uint8_t)span_color(p, b->span)) return;
   }
@@ -243,7 +245,7 @@ static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid 
   p->fine = bt_theme_fine(&view->theme);
   p->clip = view->replaying ? bt_time_sub(view->clock, rank->offset_ns) : INT64_MAX;
   p->selected = SIZE_MAX;
-  if (bt_view_row(view) == row) {
+  if (bt_view_row(view) == row && !view->parked) {
     size_t span;
     int64_t raw = bt_time_sub(view->cursor.time, rank->offset_ns);
     if (raw < p->clip && bt_lod_at(p->lod, p->track, raw, &span)) p->selected = span;
@@ -282,6 +284,28 @@ static void paint_open(painter *p) {
   }
 }
 
+/* While the picture runs every byte counts: a few whole cells beside partial ones are drawn in the foreground, as those are,
+ * instead of as background. */
+static void economize(painter *p) {
+  enum { FEW = 4 };
+  int end = p->view->left + p->view->columns;
+  for (int x = p->view->left; x < end;) {
+    const bt_cell *cell = bt_grid_at(p->grid, p->y, x);
+    uint8_t color = cell->bg;
+    int run = 0;
+    bool blank = true;
+    while (x + run < end && cell[run].bg == color && !(cell[run].attributes & BT_ATTR_REVERSE)) {
+      blank = blank && cell[run].glyph == ' ';
+      run++;
+    }
+    if (run == 0) run = 1;
+    if (color != BT_COLOR_DEFAULT && blank && run <= FEW) {
+      bt_grid_fill(p->grid, p->y, x, run, bt_glyph_left(8), (bt_color)color, BT_COLOR_DEFAULT, 0);
+    }
+    x += run;
+  }
+}
+
 static void draw_fine(painter *p) {
   bt_view *view = p->view;
   memset(view->eighths, NOTHING, (size_t)view->columns * 8);
@@ -302,6 +326,7 @@ static void draw_fine(painter *p) {
   }
   for (size_t at = 0; next_block(p, &at, &b);)
     label_block(p, &b);
+  if (view->follow && !view->paused) economize(p);
 }
 
 static void draw_letters(painter *p) {
@@ -350,7 +375,7 @@ static void draw_step_lines(painter *p) {
 /* The cursor in a bubble. */
 static void draw_cursor(painter *p) {
   bt_view *view = p->view;
-  if (bt_view_row(view) != p->row || p->selected != SIZE_MAX) return;
+  if (bt_view_row(view) != p->row || p->selected != SIZE_MAX || view->parked) return;
   int column = bt_view_column(view, view->cursor.time);
   if (column < 0 || column >= view->columns) return;
   bt_cell *cell = bt_grid_at(p->grid, p->y, view->left + column);

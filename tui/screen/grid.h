@@ -31,7 +31,7 @@ typedef struct bt_shift {
 typedef struct bt_grid {
   int rows, columns;
   bt_cell *cells;
-  int cursor_row, cursor_column; /* where the real cursor is parked */
+  int cursor_row, cursor_column; /* where the real cursor is parked; row -1: anywhere */
   bt_shift shift;
 } bt_grid;
 

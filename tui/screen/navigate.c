@@ -71,6 +71,7 @@ static void zoom(bt_view *view, double factor, unsigned count) {
     return;
   }
   int column = bt_view_column(view, view->cursor.time);
+  view->fitted = false;
   view->width = rounded;
   view->origin = bt_time_sub(view->cursor.time, bt_time_mul(column, rounded));
 }
@@ -79,6 +80,7 @@ static void fit(bt_view *view, int64_t from, int64_t to) {
   int64_t length = bt_time_sub(to, from);
   view->width = length / view->columns + 1;
   view->width += view->width / 32;
+  view->fitted = true;
   view->origin = bt_time_sub(from, view->width);
 }
 
@@ -246,7 +248,7 @@ static void go_to_block(bt_view *view, const bt_block *block) {
 
 static void go_to_producer(bt_view *view, bool consumer) {
   bt_block block, other;
-  if (!bt_detail_at_cursor(view, &block)) {
+  if (!bt_detail_at_cursor(view, &block) && (consumer || !bt_detail_after_bubble(view, &block))) {
     bt_view_say(view, "the cursor is on no block: w goes to the next one");
   } else if (consumer ? !bt_detail_consumer(view, &block, &other) : !bt_detail_producer(view, &block, &other)) {
     bt_view_say(view,
@@ -482,6 +484,7 @@ void bt_navigate(bt_view *view, bt_action action, unsigned count) {
     bt_view_say(view, "nothing to see yet");
     return;
   }
+  if (action < BT_ACTION_SCOPE) view->parked = false;
   if (action <= BT_ACTION_CENTRE || action == BT_ACTION_NEXT_STEP || action == BT_ACTION_PREVIOUS_STEP) {
     move(view, action, count);
   } else if (action <= BT_ACTION_BACK || action == BT_ACTION_SEARCH_NEXT || action == BT_ACTION_SEARCH_PREVIOUS) {

@@ -14,7 +14,8 @@ static bt_status draw_rows(bt_view *view, bt_grid *grid) {
       bt_chrome_row(view, row, grid, y);
       bt_status status = view->width > 0 ? bt_gantt_row(view, row, grid, y) : BT_OK;
       if (status != BT_OK) return status;
-    } else if (index + 1 < view->rows.count && !row->is_lane && !row[1].is_lane) {
+    } else if (line % view->spacing == view->spacing - 1 && index + 1 < view->rows.count && !row->is_lane &&
+               !row[1].is_lane) {
       bt_gantt_messages(view, row, row + 1, grid, y);
     }
   }
@@ -68,7 +69,7 @@ bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
   const bt_row *row = bt_view_row(view);
   if (row != NULL) {
     int line = (int)((size_t)(row - view->rows.items) - view->top_row) * view->spacing;
-    grid->cursor_row = view->area_top + line;
+    grid->cursor_row = view->parked ? -1 : view->area_top + line;
     grid->cursor_column = view->left + cursor;
   }
   bt_chrome_bottom(view, grid);

@@ -12,9 +12,6 @@
 #include <unistd.h>
 #include <wchar.h>
 
-/* Of <term.h>, which defines macros as common as `columns`. */
-int putp(const char *text);
-
 enum { PAIR_SLOTS = 1024 };
 
 struct bt_terminal {
@@ -122,6 +119,14 @@ static bool same_cell(const bt_cell *a, const bt_cell *b) {
   return memcmp(a, b, sizeof *a) == 0;
 }
 
+/* Terminals that know it show what lies between begin and end at once; others ignore it. curses has flushed its own output
+ * at the end of every refresh. */
+static void synchronize(bt_terminal *t, bool begin) {
+  if (!t->synchronized) return;
+  fputs(begin ? "\033[?2026h" : "\033[?2026l", t->out);
+  fflush(t->out);
+}
+
 /* Puts into the window what differs from what it holds. */
 static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
   bool any = t->fresh;
@@ -138,27 +143,29 @@ static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme 
   return any;
 }
 
-/* Shows the old picture moved by the shift, the new columns blank: then curses finds that characters were deleted or inserted
- * and writes that instead of the whole row. */
-static void scroll_first(bt_terminal *t, const bt_shift *shift, const bt_theme *theme) {
-  bt_grid *shown = &t->shown;
-  int width = shown->columns - shift->left, by = shift->columns;
-  const bt_cell blank = {.glyph = ' '};
-  if (by < 0) { /* what will fall off at the right must be gone before characters are inserted */
-    for (int row = shift->top; row < shift->bottom; row++) {
-      for (int column = shown->columns + by; column < shown->columns; column++) {
-        *bt_grid_at(shown, row, column) = blank;
-        put_cell(t, row, column, &blank, theme);
-      }
-    }
-    refresh();
+/* Whether fewer cells of a row are left to write after it has moved. */
+static bool better_moved(const bt_cell *old, const bt_cell *new, int width, int by) {
+  int here = 0, moved = 2; /* moving itself is not free; what changes in place is scattered, which costs twice */
+  for (int i = 0; i < width; i++) {
+    here += !same_cell(&old[i], &new[i]);
+    moved += i + by < width ? !same_cell(&old[i + by], &new[i]) : new[i].glyph != ' ';
   }
+  return moved < here * 2;
+}
+
+/* Shows the old picture moved to the left, the new columns blank: then curses finds that characters were deleted and
+ * writes that instead of whole rows. (It inserts characters only into rows that end blank, so moving to the right saves
+ * nothing.) */
+static void scroll_first(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
+  const bt_shift *shift = &grid->shift;
+  int width = grid->columns - shift->left, kept = width - shift->columns;
   for (int row = shift->top; row < shift->bottom; row++) {
-    bt_cell *cells = bt_grid_at(shown, row, shift->left);
-    size_t kept = (size_t)(width - abs(by));
-    memmove(by > 0 ? cells : cells - by, by > 0 ? cells + by : cells, kept * sizeof *cells);
-    for (int i = 0; i < abs(by); i++)
-      cells[by > 0 ? width - 1 - i : i] = blank;
+    bt_cell *cells = bt_grid_at(&t->shown, row, shift->left);
+    const bt_cell *new = &grid->cells[(size_t)row * (size_t)grid->columns + (size_t)shift->left];
+    if (!better_moved(cells, new, width, shift->columns)) continue;
+    memmove(cells, cells + shift->columns, (size_t)kept * sizeof *cells);
+    for (int i = kept; i < width; i++)
+      cells[i] = (bt_cell){.glyph = ' '};
     for (int i = 0; i < width; i++)
       put_cell(t, row, shift->left + i, &cells[i], theme);
   }
@@ -174,23 +181,20 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
     erase();
   }
   int width = grid->columns - grid->shift.left;
-  bool shifts = !t->fresh && grid->shift.columns != 0 && abs(grid->shift.columns) <= width / 2;
-  bool begun = false;
+  bool shifts = !t->fresh && grid->shift.columns > 0 && grid->shift.columns <= width / 2;
   if (shifts) {
-    if (t->synchronized) begun = putp("\033[?2026h") == OK;
-    scroll_first(t, &grid->shift, theme);
+    synchronize(t, true);
+    scroll_first(t, grid, theme);
   }
   bool moved = t->shown.cursor_row != grid->cursor_row || t->shown.cursor_column != grid->cursor_column;
   if (put_differences(t, grid, theme) || moved || shifts) {
-    move(grid->cursor_row, grid->cursor_column);
+    leaveok(stdscr, grid->cursor_row < 0);
+    if (grid->cursor_row >= 0) move(grid->cursor_row, grid->cursor_column);
     refresh();
     t->shown.cursor_row = grid->cursor_row;
     t->shown.cursor_column = grid->cursor_column;
   }
-  if (begun) {
-    putp("\033[?2026l");
-    fflush(t->out);
-  }
+  if (shifts) synchronize(t, false);
   return ferror(t->out) ? BT_ERR_IO : BT_OK;
 }
 

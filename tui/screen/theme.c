@@ -14,8 +14,8 @@ static const bt_shade shades[BT_COLOR_COUNT] = {
     [BT_COLOR_BAR_TEXT] = {253, 235, 15, 7},
     [BT_COLOR_BAR_MUTED] = {247, 241, 7, 7},
     [BT_COLOR_SELECT] = {255, 234, 15, 7},
-    [BT_COLOR_LIGHT_TEXT] = {255, 255, 15, 7},
-    [BT_COLOR_DARK_TEXT] = {16, 16, 0, 0},
+    [BT_COLOR_LIGHT_TEXT] = {15, 15, 15, 7},
+    [BT_COLOR_DARK_TEXT] = {0, 0, 0, 0},
     [BT_COLOR_F] = {32, 32, 4, 4},
     [BT_COLOR_F_ALT] = {25, 25, 12, 4},
     [BT_COLOR_B] = {36, 36, 2, 2},
@@ -105,6 +105,10 @@ uint32_t bt_glyph_left(unsigned eighths) {
 
 uint32_t bt_glyph_lower(unsigned eighths) {
   return eighths >= 8 ? 0x2588 : 0x2580u + eighths;
+}
+
+uint32_t bt_glyph_right(unsigned eighths) {
+  return eighths == 1 ? 0x2595 : 0x2590;
 }
 
 uint32_t bt_theme_glyph(const bt_theme *theme, bt_glyph glyph) {

@@ -63,9 +63,10 @@ bt_color bt_theme_text_on(bt_color block);
 /* One letter a kind, for cells too small for more and terminals without colours. */
 char bt_theme_letter(unsigned kind);
 
-/* Left part of a cell filled by n eighths (1..8), lower part filled by n eighths. */
+/* Left part of a cell filled by n eighths (1..8), lower part by n eighths, right part by 1 or 4 eighths. */
 uint32_t bt_glyph_left(unsigned eighths);
 uint32_t bt_glyph_lower(unsigned eighths);
+uint32_t bt_glyph_right(unsigned eighths);
 
 /* Glyphs with an ASCII stand-in. */
 typedef enum bt_glyph {

@@ -100,12 +100,13 @@ static void place(bt_view *view) {
     view->placed = !view->feed.loading;
     view->follow = !ended;
     view->origin = ended ? bt_time_sub(window->from, view->width) : view->first;
+    view->fitted = ended;
     return;
   }
   double span = (double)bt_time_sub(view->last, view->first) / view->columns;
   if (ended) {
     view->width = round_width(span * 1.03);
-    view->placed = true;
+    view->placed = view->fitted = true;
     view->follow = false;
   } else {
     if (view->width == 0) view->width = 1;
@@ -133,6 +134,7 @@ static void keep_cursor(bt_view *view) {
   }
   if (view->width == 0) return;
   int64_t end = bt_view_end(view);
+  if (view->cursor.time < view->origin && view->follow && !view->paused) view->parked = true;
   if (view->cursor.time < view->origin) view->cursor.time = view->origin;
   if (view->cursor.time >= end) view->cursor.time = end - 1;
 }
@@ -186,7 +188,10 @@ bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns) {
   }
   find_extent(view);
   if (view->first > view->last) return BT_OK;
-  if (view->width != 0 && old_columns > 0 && old_columns != view->columns && view->follow) {
+  bool resized = view->width != 0 && old_columns > 0 && old_columns != view->columns;
+  if (resized && view->fitted) {
+    view->width = round_width((double)view->width * old_columns / view->columns);
+  } else if (resized && view->follow) {
     view->origin = bt_time_add(view->origin, bt_time_mul(view->width, old_columns - view->columns));
     if (view->origin < view->first) view->origin = view->first;
   }

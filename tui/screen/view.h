@@ -59,8 +59,10 @@ typedef struct bt_view {
   /* the picture */
   int64_t origin, width; /* ns at the left edge, ns a column; width 0: not placed yet */
   bool placed; /* by a whole step, the whole run, or by hand: from then on it moves on keys and follow only */
+  bool fitted; /* the picture was made to fit the screen: so it does after a resize */
   bool follow; /* keep the newest data at the right edge */
   bool paused;
+  bool parked; /* the picture followed on and left the cursor behind: it shows again with the next move */
   bool absolute; /* times on the axis since the run's start */
   bt_scope scope;
   int32_t replica;
@@ -94,7 +96,7 @@ typedef struct bt_view {
   /* layout of the last frame */
   int screen_rows, screen_columns;
   int left, columns; /* the timeline: first column, how many */
-  int area_top, area_rows, spacing;
+  int area_top, area_rows, spacing; /* spacing: 2 where there is room for messages between rows */
   /* scratch of the drawing */
   bt_lod_sum *sums;
   uint8_t *eighths; /* 8 a column */

@@ -1,0 +1,50 @@
+# Screens of simulated runs against golden files: trace and view state -> cells, without a terminal.
+# BLESS=1 writes the golden files anew (look at the difference before committing it).
+set -u
+golden=$top_srcdir/tests/screen/golden
+bubbletop=$top_builddir/bubbletop
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+export LC_ALL=C
+
+"$bubbletop" simulate --schedule zb-h1 --stages 4 --microbatches 8 --steps 4 --comm 0.5ms --slow 2:1.2 \
+  -o "$work/zb-h1" >/dev/null || exit 1
+"$bubbletop" simulate --schedule interleaved --stages 4 --chunks 2 --microbatches 8 --steps 30 --dp 2 --tp 2 \
+  --optimizer 8ms --sync --comm 0.5ms --jitter 5 -o "$work/interleaved" >/dev/null || exit 1
+
+failed=0
+# screen NAME RUN ARGUMENTS... : the exit status 1 says that the run has problems, which simulated ones do not
+screen() {
+  local name=$1 run=$2 status
+  shift 2
+  "$bubbletop" view "$work/$run" --save-screen "$work/$name.txt" "$@" 2>"$work/$name.err"
+  status=$?
+  if [ $status -ne 0 ]; then
+    echo "$name: exit status $status: $(cat "$work/$name.err")"
+    failed=1
+  elif [ -n "${BLESS:-}" ]; then
+    cp "$work/$name.txt" "$golden/$name.txt"
+  elif ! diff -u "$golden/$name.txt" "$work/$name.txt"; then
+    echo "$name differs"
+    failed=1
+  fi
+}
+
+screen step-80x24 zb-h1 --utf8 --attributes
+screen step-120x36 zb-h1 --utf8 --attributes --size 120x36 --script 'w w w'
+screen bubble-80x24 zb-h1 --utf8 --script 'j ] +'
+screen ascii-80x24 zb-h1 --ascii --script 'w'
+screen small-40x10 zb-h1 --utf8
+screen too-small-30x8 zb-h1 --utf8 --size 30x8 --script 'w'
+screen producer-100x24 zb-h1 --utf8 --size 100x24 --script 'j w w w w p'
+screen search-80x24 zb-h1 --utf8 --script '/ W Space m b 5 Enter n'
+screen no-hit-80x24 zb-h1 --ascii --script '/ > 5 s Enter'
+screen largest-80x24 zb-h1 --utf8 --script 'a B s'
+screen replay-80x24 zb-h1 --utf8 --replay --script '. .'
+screen lanes-120x36 interleaved --utf8 --size 120x36 --script 'j Enter + + w'
+screen whole-run-200x50 interleaved --utf8 --attributes --size 200x50 --script 'a'
+screen replica-80x24 interleaved --ascii --script 'r 3 {'
+screen visible-80x24 interleaved --utf8 --script 'c c + + t'
+screen nonsense-80x24 zb-h1 --ascii --script 'r'
+screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
+exit $failed
