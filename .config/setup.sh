@@ -92,17 +92,19 @@ quietly() {
   return 1
 }
 
-# build NAME CONFIGURE-ARGUMENT...: configures (when new or the arguments changed) and builds in $build_root/NAME.
+# build NAME CONFIGURE-ARGUMENT...: configures (when new, or the arguments or what is installed changed) and builds in
+# $build_root/NAME.
 build() {
-  local folder=$build_root/$1
+  local folder=$build_root/$1 found
   shift
+  found="$* without: $(echo $(missing_for_tests))"
   mkdir -p "$folder"
   if [ ! -x "$top/configure" ] || [ ! -e "$top/.config/aux/ltmain.sh" ]; then
     quietly "$folder/autoreconf.log" autoreconf -fi "$top" || return 1
   fi
-  if [ ! -e "$folder/Makefile" ] || [ "$(cat "$folder/.arguments" 2>/dev/null)" != "$*" ]; then
+  if [ ! -e "$folder/Makefile" ] || [ "$(cat "$folder/.found" 2>/dev/null)" != "$found" ]; then
     (cd "$folder" && quietly configure.log "$top/configure" "$@") || return 1
-    echo "$*" >"$folder/.arguments"
+    echo "$found" >"$folder/.found"
   fi
   quietly "$folder/build.log" make -C "$folder" -s -j"$jobs"
 }
