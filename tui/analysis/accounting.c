@@ -251,18 +251,24 @@ static bt_status build(bt_model *model, const bt_accounting_options *options, bt
   return BT_OK;
 }
 
+bt_status bt_model_build(bt_model *model, const bt_trace *trace, const bt_accounting_options *options,
+                         bt_error *error) {
+  static const bt_accounting_options defaults = {.bounded = false};
+  *model = (bt_model){.trace = trace, .out = calloc(1, sizeof *model->out)};
+  if (model->out == NULL) return bt_fail(error, BT_ERR_NOMEM, "accounting: out of memory");
+  if (options == NULL) options = &defaults;
+  judge_clocks(model, options);
+  model->out->ideal_rate_window = (double)NAN;
+  model->out->ideal_rate_span = (double)NAN;
+  model->out->jitterless_rate_window = (double)NAN;
+  return build(model, options, error);
+}
+
 bt_status bt_accounting_run(const bt_trace *trace, const bt_accounting_options *options, bt_accounting **accounting,
                             bt_error *error) {
-  static const bt_accounting_options defaults = {.bounded = false};
-  bt_model model = {.trace = trace, .out = calloc(1, sizeof *model.out)};
+  bt_model model;
   *accounting = NULL;
-  if (model.out == NULL) return bt_fail(error, BT_ERR_NOMEM, "accounting: out of memory");
-  if (options == NULL) options = &defaults;
-  judge_clocks(&model, options);
-  model.out->ideal_rate_window = (double)NAN;
-  model.out->ideal_rate_span = (double)NAN;
-  model.out->jitterless_rate_window = (double)NAN;
-  bt_status status = build(&model, options, error);
+  bt_status status = bt_model_build(&model, trace, options, error);
   if (status == BT_OK) {
     status = bt_model_totals(&model);
     if (status == BT_OK) status = bt_model_links(&model);

@@ -160,6 +160,10 @@ static inline int64_t bt_model_time(const bt_model_rank *rank, int64_t raw) {
   return rank->wall != 0 ? raw + rank->wall : bt_rank_time(rank->source, raw);
 }
 
+/* All passes below up to the segments, with the warnings they have to give in `out`; NULL options: all steps. Errors as of
+ * bt_accounting_run. In any case the model is the caller's (bt_model_free), and `out` too (bt_accounting_free). */
+bt_status bt_model_build(bt_model *model, const bt_trace *trace, const bt_accounting_options *options, bt_error *error);
+
 /* The passes. BT_OK or BT_ERR_NOMEM. */
 bt_status bt_model_ops(bt_model *model);
 bt_status bt_model_steps(bt_model *model, const bt_accounting_options *options);
