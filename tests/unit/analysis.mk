@@ -36,3 +36,7 @@ unit_programs += tests/unit/test_plan
 tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/account_trace.h tests/unit/simulated_trace.h
 tests_unit_test_plan_CFLAGS = $(unit_cflags)
 tests_unit_test_plan_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+unit_programs += tests/unit/test_accounting_withheld
+tests_unit_test_accounting_withheld_SOURCES = tests/unit/test_accounting_withheld.c tests/unit/account_trace.h tests/unit/account_simulated.h
+tests_unit_test_accounting_withheld_CFLAGS = $(unit_cflags)
+tests_unit_test_accounting_withheld_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

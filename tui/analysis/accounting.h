@@ -69,7 +69,7 @@ typedef struct bt_account_stage {
 
 typedef struct bt_account_step {
   int64_t step; /* its number; without marks counted from 0 */
-  int64_t step_ns; /* first begin mark to last end mark */
+  int64_t step_ns; /* the longest of its ranks' own marks, begin to end */
   int64_t window_ns; /* the longest of its replicas' windows */
   double rate_window, rate_span, over_ideal;
   bool rated; /* counted in the rates: whole, and no neighbour that is not whole overlaps it */

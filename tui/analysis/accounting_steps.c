@@ -150,9 +150,10 @@ static void extend_visit(bt_model_visit *visit, const bt_model_op *op) {
   if (backward && (visit->first_b == BT_UNKNOWN || op->start < visit->first_b)) visit->first_b = op->start;
 }
 
-static void count_op(bt_model_visit *visit, const bt_model_op *op) {
+static void count_op(const bt_model *model, bt_model_visit *visit, const bt_model_op *op) {
   extend_visit(visit, op);
   if (!bt_code_is_pipeline_op(op->kind)) return;
+  if (model->gpu && (op->flags & BT_FLAG_GPU_TIMED) == 0) visit->whole = false; /* when it ran is not known */
   visit->op_ns += op->end - op->start;
   visit->f += bt_kind_has_forward(op->kind);
   visit->b += bt_kind_has_backward(op->kind);
@@ -356,7 +357,7 @@ static bool assign_ops(bt_model *model) {
     if (!(marked ? visits_by_marks(model, i) : visits_by_order(model, i))) return false;
     for (int32_t k = rank->ops.first; k < rank->ops.first + rank->ops.count; k++) {
       const bt_model_op *op = &model->ops[k];
-      if (op->visit != BT_NO_INDEX) count_op(&model->visits[op->visit], op);
+      if (op->visit != BT_NO_INDEX) count_op(model, &model->visits[op->visit], op);
     }
     assign_collectives(model, rank);
     judge_visits(model, rank);

@@ -188,13 +188,18 @@ static double rate(double busy, double time) {
 typedef struct step_sum {
   int64_t busy, time; /* of all ranks, in their replica's window */
   int64_t most_busy, longest; /* over ranks: their own extents */
-  int64_t window; /* the longest */
+  int64_t window, step; /* the longest; step: BT_UNKNOWN where a rank lacks a mark */
 } step_sum;
 
 static void sum_steps(const bt_model *model, step_sum *sums) {
   for (size_t i = 0; i < model->visits_count; i++) {
     const bt_model_visit *visit = &model->visits[i];
     step_sum *sum = &sums[visit->step];
+    if (visit->begin == BT_UNKNOWN || visit->end == BT_UNKNOWN) {
+      sum->step = BT_UNKNOWN;
+    } else if (sum->step != BT_UNKNOWN && visit->end - visit->begin > sum->step) {
+      sum->step = visit->end - visit->begin;
+    }
     bt_model_window window = *bt_model_window_of(model, model->ranks[visit->rank].replica, visit->step);
     if (!model->steps[visit->step].reported || visit->first > visit->last) continue;
     sum->time += window.end - window.start;
@@ -226,9 +231,8 @@ static bool add_steps(bt_model *model, double *rate_span) {
       continue;
     }
     bt_account_step *row = &out->steps[out->step_count++];
-    bool marked = step->begin != BT_UNKNOWN && step->end != BT_UNKNOWN;
     row->step = step->id;
-    row->step_ns = marked && model->aligned ? step->end - step->begin : BT_UNKNOWN;
+    row->step_ns = sums[i].step;
     row->window_ns = model->aligned ? sums[i].window : BT_UNKNOWN;
     row->rated = step->rated;
     bool whole = step->whole && model->complete;

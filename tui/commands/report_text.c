@@ -47,7 +47,7 @@ static const struct {
     [G_COLLECTIVE] = {"coll", "collectives", 'c', 35},
     [G_FILL] = {"fill", "fill", '.', 0},
     [G_DRAIN] = {"drain", "drain", '.', 0},
-    [G_WAIT] = {"wait", "waiting in between", '.', 0},
+    [G_WAIT] = {"wait", "wait", '.', 0},
     [G_SYNC] = {"sync", "barrier", '.', 0},
     [G_HOST] = {"host", "host", 'h', 31},
     [G_BETWEEN] = {"betw.", "between steps", ' ', 0},
@@ -123,21 +123,21 @@ static void sum_groups(page *p) {
   }
 }
 
-/* What the bubble consists of, largest first, in points of all time. */
-static void print_parts(const page *p) {
+/* What the bubble consists of, largest first, in points of all time, as far as the line has room. */
+static void print_parts(const page *p, int column) {
   static const uint8_t idle[] = {G_FILL, G_DRAIN, G_WAIT, G_P2P, G_COLLECTIVE, G_HOST, G_SYNC, G_UNKNOWN};
   bool told[GROUP_COUNT] = {false};
-  const char *before = ": ";
-  for (int n = 0; n < 4; n++) {
+  for (size_t n = 0; n < sizeof idle; n++) {
     int best = -1;
     for (size_t i = 0; i < sizeof idle; i++) {
       if (!told[idle[i]] && (best < 0 || p->total[idle[i]] > p->total[best])) best = idle[i];
     }
+    char text[48];
     double points = 100 * (double)p->total[best] / (double)p->all;
-    if (points < 0.05) break;
-    fprintf(p->out, "%s%s %.1f", before, groups[best].words, points);
+    column += snprintf(text, sizeof text, "%s %s %.1f", n == 0 ? ":" : ",", groups[best].words, points);
+    if (points < 0.05 || column > p->look->width) break;
+    fputs(text, p->out);
     told[best] = true;
-    before = ", ";
   }
 }
 
@@ -146,11 +146,12 @@ static void print_verdict(const page *p) {
   color(p, 1);
   if (isnan(a->rate_window)) {
     fputs("bubble not known (see the warnings)", p->out);
+    color(p, 0);
   } else {
-    fprintf(p->out, "bubble %.1f %% of stage time", 100 * a->rate_window);
+    int column = fprintf(p->out, "bubble %.1f %% of stage time", 100 * a->rate_window);
+    color(p, 0);
+    print_parts(p, column);
   }
-  color(p, 0);
-  if (!isnan(a->rate_window)) print_parts(p);
   fputc('\n', p->out);
   if (isnan(a->ideal_rate_window) || isnan(a->rate_window)) return;
   double ideal = 100 * a->ideal_rate_window;
