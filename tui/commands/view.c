@@ -121,6 +121,11 @@ static int save_screen(const bt_view_options *options) {
   view.replaying = options->replay;
   view.speed = options->speed;
   bt_view_set_feed(&view, &feeder, options);
+  if (bt_screen_draw(&view, &grid, options->rows, options->columns) == BT_OK) {
+    feeder.step_known = bt_view_last_step(&view, &feeder.step);
+    bt_feeder_account(&feeder);
+    bt_view_set_feed(&view, &feeder, options);
+  }
   int exit_status = type_keys(&view, &grid, options);
   if (exit_status == BT_EXIT_OK) exit_status = save(&grid, &theme, options);
   if (exit_status == BT_EXIT_OK && feeder.problems > 0) exit_status = BT_EXIT_PARTIAL;

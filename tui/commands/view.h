@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "formats/run.h"
+#include "tui/analysis/accounting.h"
 #include "tui/analysis/lod.h"
 #include "tui/screen/view.h"
 
@@ -38,6 +39,12 @@ typedef struct bt_feeder {
   bt_error error;
   size_t problems;
   char problem[256];
+  bool step_known; /* the step that the screen shows as the last one: it is accounted for when there is time */
+  int64_t step;
+  bool unaligned;
+  bt_verdict verdict;
+  int64_t accounted_at, account_cost; /* ms; the thread's alone, like what follows */
+  bt_account_clock clock;
 } bt_feeder;
 
 bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool follow, bt_error *error);
@@ -45,6 +52,8 @@ bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool
 bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error);
 /* Reads all there is now, without a thread. */
 bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error);
+/* Accounts for the step that the screen wants to know of, unless it has been. */
+void bt_feeder_account(bt_feeder *feeder);
 /* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */
 void bt_feeder_close(bt_feeder *feeder);
 

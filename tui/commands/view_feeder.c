@@ -2,13 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tui/analysis/clocks.h"
 #include "tui/commands/view.h"
+#include "tui/screen/text.h"
 
 enum {
   READ_BYTES = 4 << 20, /* between two looks at the lock */
@@ -58,15 +62,99 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* --- what the numbers mean ------------------------------------------------------------------------------------------ */
+
+enum { MOST_ACCOUNTED = 4000000, ACCOUNT_SHARE = 10 }; /* spans; at most a tenth of the thread's time */
+
+/* Several hosts: brings their clocks onto one. The thread alone changes the trace, so it may read it without the lock. */
+static void align(bt_feeder *feeder) {
+  bt_trace *trace = bt_run_trace(feeder->run);
+  bt_clocks *clocks = NULL;
+  feeder->clock = (bt_account_clock){.aligned = true};
+  if (trace->host_count < 2 || bt_clocks_solve(trace, &clocks, NULL) != BT_OK) return;
+  const bt_clocks_summary *found = bt_clocks_summary_of(clocks);
+  feeder->clock = (bt_account_clock){.aligned = found->aligned,
+                                     .max_error_ns = found->aligned && !found->bent ? found->max_error_ns : BT_UNKNOWN,
+                                     .likely_error_ns = found->aligned ? found->likely_error_ns : BT_UNKNOWN,
+                                     .bent = found->bent};
+  lock(feeder);
+  bt_clocks_apply(clocks, trace);
+  feeder->unaligned = !found->aligned;
+  unlock(feeder);
+  bt_clocks_free(clocks);
+}
+
+static void say_cause(const bt_accounting *a, bt_verdict *verdict) {
+  const bt_account_cause *cause = &a->causes[0];
+  char *out = verdict->cause;
+  size_t room = sizeof verdict->cause;
+  double slower = 100 * (cause->factor - 1);
+  switch (cause->kind) {
+  case BT_CAUSE_STAGE:
+    (void)snprintf(out, room, "stage %d computes %.0f %% longer than its peers", (int)cause->stage, slower);
+    break;
+  case BT_CAUSE_LINK:
+    (void)snprintf(out, room, "messages from stage %d to %d take %.1f times the usual", (int)cause->stage,
+                   (int)cause->to_stage, cause->factor);
+    break;
+  case BT_CAUSE_MICROBATCH:
+    (void)snprintf(out, room, "microbatch %d takes %.0f %% longer in every stage", (int)cause->microbatch, slower);
+    break;
+  case BT_CAUSE_RANK:
+    (void)snprintf(out, room, "rank %d computes %.0f %% longer than the others of stage %d", (int)cause->rank, slower,
+                   (int)cause->stage);
+    break;
+  case BT_CAUSE_PAUSE:
+    (void)snprintf(out, room, "a pause of rank %d (stage %d)", (int)cause->rank, (int)cause->stage);
+    break;
+  case BT_CAUSE_HOST: (void)snprintf(out, room, "ops start late though all is ready (launch-bound)"); break;
+  }
+  char text[32];
+  (void)snprintf(verdict->cost, sizeof verdict->cost, ": %s a rank, %.0f %% of the excess",
+                 bt_text_duration(text, sizeof text, a->ranks > 0 ? cause->excess_ns / a->ranks : 0),
+                 100 * cause->share);
+}
+
+void bt_feeder_account(bt_feeder *feeder) {
+  bt_trace *trace = bt_run_trace(feeder->run);
+  lock(feeder);
+  bool wanted = feeder->step_known && !(feeder->verdict.known && feeder->verdict.step == feeder->step);
+  int64_t step = feeder->step, start = now_ms();
+  unlock(feeder);
+  if (!wanted || trace->span_count > MOST_ACCOUNTED) return;
+  if (feeder->accounted_at != 0 && start - feeder->accounted_at < feeder->account_cost * ACCOUNT_SHARE) return;
+  align(feeder);
+  bt_verdict verdict = {.known = true, .step = step, .bubble = NAN, .theory = NAN};
+  bt_accounting_options options = {
+      .bounded = true, .first_step = step, .last_step = step, .warmup = true, .clock = &feeder->clock};
+  bt_accounting *a = NULL;
+  if (bt_accounting_run(trace, &options, &a, NULL) == BT_OK) {
+    verdict.bubble = a->rate_window;
+    verdict.theory = a->ideal_rate_window;
+    if (a->cause_count > 0)
+      say_cause(a, &verdict);
+    else if (!isnan(verdict.theory))
+      (void)snprintf(verdict.cost, sizeof verdict.cost, "no stage, link or microbatch stands out");
+  }
+  bt_accounting_free(a);
+  lock(feeder);
+  feeder->verdict = verdict;
+  unlock(feeder);
+  feeder->accounted_at = now_ms();
+  feeder->account_cost = feeder->accounted_at - start;
+  wake(feeder);
+}
+
 static void *feed(void *context) {
   bt_feeder *feeder = context;
   int64_t problems_at = INT64_MIN;
   while (!feeder->stop) {
     bt_error error = {BT_OK, ""};
-    bt_status status = bt_run_poll(feeder->run, READ_BYTES, &error);
-    index_all(feeder);
+    bt_status status = feeder->ended ? BT_END : bt_run_poll(feeder->run, READ_BYTES, &error);
+    bool news = !feeder->ended;
+    if (news) index_all(feeder);
     int64_t now = now_ms();
-    if (status != BT_OK && now >= problems_at) {
+    if (status != BT_OK && news && now >= problems_at) {
       note_problems(feeder);
       problems_at = now + PROBLEMS_EVERY_MS;
     }
@@ -77,10 +165,11 @@ static void *feed(void *context) {
     feeder->failed = status < 0;
     if (status < 0) feeder->error = error;
     unlock(feeder);
-    if (changed || status == BT_END || status < 0) wake(feeder);
-    if (status == BT_END || status < 0) return NULL;
-    if (status == BT_AGAIN) {
-      struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+    if (changed || (status == BT_END && news) || status < 0) wake(feeder);
+    if (status < 0) return NULL;
+    if (status != BT_OK) {
+      bt_feeder_account(feeder);
+      struct timespec pause = {.tv_nsec = (feeder->ended ? 4 : 1) * POLL_MS * 1000000L};
       nanosleep(&pause, NULL);
     }
   }
@@ -113,6 +202,7 @@ bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error) {
     status = bt_run_poll(feeder->run, 0, error);
   } while (status == BT_OK);
   if (status < 0) return status;
+  align(feeder);
   index_all(feeder);
   note_problems(feeder);
   feeder->loading = false;

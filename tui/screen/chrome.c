@@ -97,7 +97,7 @@ static uint64_t dropped(const bt_trace *trace) {
 }
 
 void bt_chrome_header(bt_view *view, bt_grid *grid) {
-  part left[8], right[4];
+  part left[8], right[5];
   size_t left_count = 0, right_count = 0;
   char text[32];
   part *p = add_part(left, &left_count, 6, BT_COLOR_BAR_MUTED);
@@ -135,7 +135,12 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
     p = add_part(right, &right_count, 0, BT_COLOR_BAR_TEXT);
     p->attributes = BT_ATTR_BOLD;
     bt_text_append(p->text, sizeof p->text, "bubble %.1f %%", rate.bubble * 100);
-    p = add_part(right, &right_count, 5, BT_COLOR_BAR_MUTED);
+    const bt_verdict *verdict = &view->feed.verdict;
+    if (verdict->known && view->scope == BT_SCOPE_STEP && !isnan(verdict->theory)) {
+      p = add_part(right, &right_count, 5, BT_COLOR_BAR_TEXT);
+      bt_text_append(p->text, sizeof p->text, "theory %.1f %%", verdict->theory * 100);
+    }
+    p = add_part(right, &right_count, 6, BT_COLOR_BAR_MUTED);
     bt_text_append(p->text, sizeof p->text, "%s", bt_view_scope_label(view));
   }
   fit_parts(left, left_count, right, right_count, grid->columns);
@@ -283,7 +288,7 @@ void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   }
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bool silent = view->feed.live && !view->replaying && rank->heartbeat != INT64_MIN &&
-                bt_time_sub(view->last, bt_time_add(rank->heartbeat, rank->offset_ns)) > 6000000000;
+                bt_time_sub(view->last, bt_view_time(rank, rank->heartbeat)) > 6000000000;
   (void)snprintf(text, sizeof text, "%*d%s", wide ? 3 : 3, (int)row->stage, silent ? "!" : "");
   bt_grid_text(grid, y, 1, 5, text, silent ? BT_COLOR_ALERT : fg, BT_COLOR_DEFAULT, bold);
   bt_rate rate;
@@ -351,6 +356,22 @@ static void put_steps(bt_view *view, bt_grid *grid, int y) {
   bt_grid_text(grid, y, 10 + (int)count, grid->columns, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
 }
 
+/* In words what costs most; or why nothing can be said. */
+static void put_verdict(bt_view *view, bt_grid *grid, int y) {
+  const bt_verdict *verdict = &view->feed.verdict;
+  int room = grid->columns - 2;
+  if (view->feed.unaligned) {
+    bt_grid_text(grid, y, 1, room,
+                 "clocks of several hosts are not aligned: what lies between stages is not to be trusted",
+                 BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
+  } else if (verdict->known && verdict->cause[0] != 0) {
+    int used = bt_grid_text(grid, y, 1, room, verdict->cause, BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
+    bt_grid_text(grid, y, 1 + used, room - used, verdict->cost, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  } else if (verdict->known) {
+    bt_grid_text(grid, y, 1, room, verdict->cost, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  }
+}
+
 static void put_footer(bt_view *view, bt_grid *grid, int y) {
   bt_grid_fill(grid, y, 0, grid->columns, ' ', BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
   int x = 1;
@@ -400,7 +421,10 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
                  BT_COLOR_DEFAULT, 0);
   }
   if (rows >= 12) put_time_bar(view, grid, y++);
-  if (rows >= 20) put_steps(view, grid, y++);
+  if (rows >= 20) {
+    put_verdict(view, grid, y++);
+    put_steps(view, grid, y++);
+  }
   char line[512];
   line[0] = 0;
   if (!view->parked) bt_detail_line(view, line, sizeof line);

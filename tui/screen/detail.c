@@ -19,7 +19,7 @@ static const bt_span *span_of(const bt_view *view, const bt_block *block) {
 static bt_block make_block(const bt_view *view, size_t rank_index, bt_lane lane, size_t span) {
   const bt_rank *rank = &view->trace->ranks[rank_index];
   const bt_track *track = &rank->tracks[lane];
-  int64_t start = bt_time_add(track->spans[span].start, rank->offset_ns);
+  int64_t start = bt_view_time(rank, track->spans[span].start);
   return (bt_block){.rank_index = rank_index,
                     .lane = lane,
                     .span = span,
@@ -34,7 +34,7 @@ bool bt_detail_at_cursor(const bt_view *view, bt_block *block) {
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   size_t span;
   if (!bt_lod_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane],
-                 bt_time_sub(view->cursor.time, rank->offset_ns), &span)) {
+                 bt_raw_time(rank, view->cursor.time), &span)) {
     return false;
   }
   *block = make_block(view, row->rank_index, lane, span);
@@ -46,11 +46,11 @@ static bool bubble_at_cursor(const bt_view *view, const bt_row *row, int64_t *fr
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
   if (!bt_lod_gap_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane],
-                     bt_time_sub(view->cursor.time, rank->offset_ns), from, to)) {
+                     bt_raw_time(rank, view->cursor.time), from, to)) {
     return false;
   }
-  if (*from != INT64_MIN) *from = bt_time_add(*from, rank->offset_ns);
-  if (*to != INT64_MAX) *to = bt_time_add(*to, rank->offset_ns);
+  if (*from != INT64_MIN) *from = bt_view_time(rank, *from);
+  if (*to != INT64_MAX) *to = bt_view_time(rank, *to);
   return true;
 }
 
@@ -61,8 +61,7 @@ bool bt_detail_after_bubble(const bt_view *view, bt_block *block) {
   if (row == NULL || view->width == 0 || !bubble_at_cursor(view, row, &from, &to) || to >= view->last) return false;
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
-  if (!bt_lod_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane], bt_time_sub(to, rank->offset_ns),
-                 &next)) {
+  if (!bt_lod_at(bt_lod_of(view->lods, row->rank_index, lane), &rank->tracks[lane], bt_raw_time(rank, to), &next)) {
     return false;
   }
   *block = make_block(view, row->rank_index, lane, next);
@@ -108,7 +107,7 @@ static bool find_op(const bt_view *view, const bt_rank *asker, const wanted *w, 
     if (rank->layout.tp_rank != asker->layout.tp_rank || rank->layout.cp_rank != asker->layout.cp_rank) continue;
     if (!has_vstage(rank, w->vstage)) continue;
     const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
-    size_t at = bt_track_lower_bound(track, bt_time_sub(time, rank->offset_ns));
+    size_t at = bt_track_lower_bound(track, bt_raw_time(rank, time));
     for (size_t tries = 0; tries < SEARCH_SPANS && (before ? at > 0 : at < track->count); tries++) {
       size_t index = before ? --at : at++;
       int32_t chunk;
@@ -131,7 +130,7 @@ static bool find_send(const bt_view *view, const bt_block *block, unsigned recei
   if (peer == NULL) return false;
   unsigned send = receive == BT_RECV_F ? BT_SEND_F : BT_SEND_B;
   const bt_track *track = &peer->tracks[BT_LANE_P2P];
-  size_t at = bt_track_lower_bound(track, bt_time_sub(block->end, peer->offset_ns));
+  size_t at = bt_track_lower_bound(track, bt_raw_time(peer, block->end));
   for (size_t tries = 0; tries < SEARCH_SPANS && at > 0; tries++) {
     const bt_span *span = &track->spans[--at];
     const bt_span_more *sent = bt_span_details(track, span);
@@ -246,11 +245,11 @@ static void say_wait(const bt_view *view, const bt_block *block, const char *sep
     name_block(view, &producer, out, room, true);
     return;
   }
-  int64_t from, to, raw = bt_time_sub(block->start, rank->offset_ns);
+  int64_t from, to, raw = bt_raw_time(rank, block->start);
   const bt_lod *lod = bt_lod_of(view->lods, block->rank_index, block->lane);
   int64_t gap = 0;
   if (bt_lod_gap_at(lod, track_of(view, block), raw - 1, &from, &to) && from != INT64_MIN) {
-    from = bt_time_add(from, rank->offset_ns);
+    from = bt_view_time(rank, from);
     gap = bt_time_sub(block->start, from);
   } else {
     from = block->start;

@@ -16,15 +16,15 @@ typedef struct painter {
   const bt_rank *rank;
   const bt_track *track;
   const bt_lod *lod;
-  int64_t offset; /* raw time = view time - offset */
   int64_t clip; /* nothing at or after it is known (raw) */
   size_t selected; /* span under the cursor, SIZE_MAX none */
   int dots_from, dots_to; /* columns in which idle is a bubble and not just no data */
   bool fine;
+  bool running; /* the picture follows new data: bytes count more than an eighth of a cell */
 } painter;
 
 static int eighth_of(const painter *p, int64_t raw) {
-  int64_t time = bt_time_sub(bt_time_add(raw, p->offset), p->view->origin);
+  int64_t time = bt_time_sub(bt_view_time(p->rank, raw), p->view->origin);
   double at = (double)time * 8 / (double)p->view->width;
   int limit = p->view->columns * 8;
   return at <= 0 ? 0 : at >= limit ? limit : (int)(at + 0.5);
@@ -48,10 +48,9 @@ static void put_idle(painter *p, int column) {
  * than the rest of the cell, so while the picture runs, starts are drawn with the glyphs that fill a right part: those of
  * a half and of an eighth. */
 static void put_start(painter *p, int x, unsigned split, bt_color color) {
-  bool running = p->view->follow && !p->view->paused;
-  if (split == 1 && running)
+  if (split == 1 && p->running)
     bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
-  else if (running || split == 4)
+  else if (p->running || split == 4)
     bt_grid_put(p->grid, p->y, x, bt_glyph_right(split == 7 ? 1 : 4), color, BT_COLOR_DEFAULT, 0);
   else
     bt_grid_put(p->grid, p->y, x, bt_glyph_left(split), color, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
@@ -241,16 +240,16 @@ static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid 
   *p = (painter){.view = view, .grid = grid, .y = y, .row = row, .rank = rank};
   p->track = &rank->tracks[lane];
   p->lod = bt_lod_of(view->lods, row->rank_index, lane);
-  p->offset = rank->offset_ns;
   p->fine = bt_theme_fine(&view->theme);
-  p->clip = view->replaying ? bt_time_sub(view->clock, rank->offset_ns) : INT64_MAX;
+  p->running = view->follow && !view->paused && (view->feed.live || view->replaying);
+  p->clip = view->replaying ? bt_raw_time(rank, view->clock) : INT64_MAX;
   p->selected = SIZE_MAX;
   if (bt_view_row(view) == row && !view->parked) {
     size_t span;
-    int64_t raw = bt_time_sub(view->cursor.time, rank->offset_ns);
+    int64_t raw = bt_raw_time(rank, view->cursor.time);
     if (raw < p->clip && bt_lod_at(p->lod, p->track, raw, &span)) p->selected = span;
   }
-  int64_t first = bt_time_add(rank->first, rank->offset_ns);
+  int64_t first = bt_view_time(rank, rank->first);
   if (rank->first <= rank->last && first < view->last) {
     if (view->first > first) first = view->first;
     int from = bt_view_column(view, view->first);
@@ -269,7 +268,7 @@ static void paint_open(painter *p) {
     int64_t until = bt_time_add(event->start, event->duration);
     if (until > p->clip) until = p->clip;
     int from = eighth_of(p, event->start), to = eighth_of(p, until);
-    if (to == from && to < p->view->columns * 8 && event->start >= bt_time_sub(p->view->origin, p->offset)) to++;
+    if (to == from && to < p->view->columns * 8 && event->start >= bt_raw_time(p->rank, p->view->origin)) to++;
     bt_color color = bt_theme_kind(kind, event->chunk);
     for (int column = from / 8; column * 8 < to; column++) {
       bt_lod_sum *sum = &p->view->sums[column];
@@ -326,7 +325,7 @@ static void draw_fine(painter *p) {
   }
   for (size_t at = 0; next_block(p, &at, &b);)
     label_block(p, &b);
-  if (view->follow && !view->paused) economize(p);
+  if (p->running) economize(p);
 }
 
 static void draw_letters(painter *p) {
@@ -347,7 +346,7 @@ static void draw_letters(painter *p) {
 /* Columns behind the clock show nothing, even where they are sums. */
 static void cut_at_clock(painter *p) {
   if (p->clip == INT64_MAX) return;
-  int column = bt_view_column(p->view, bt_time_add(p->clip, p->offset));
+  int column = bt_view_column(p->view, bt_view_time(p->rank, p->clip));
   for (column = column < 0 ? 0 : column + 1; column < p->view->columns; column++) {
     bt_grid_put(p->grid, p->y, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   }
@@ -392,7 +391,7 @@ bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   painter p;
   start_painter(&p, view, row, grid, y);
   view->segments.count = 0;
-  bt_status status = bt_lod_columns(p.lod, p.track, bt_time_sub(view->origin, p.offset), view->width,
+  bt_status status = bt_lod_columns(p.lod, p.track, bt_raw_time(p.rank, view->origin), view->width,
                                     (size_t)view->columns, view->sums, &view->segments);
   if (status != BT_OK) return status;
   if (p.fine)
@@ -409,7 +408,7 @@ static void draw_sends(bt_view *view, const bt_row *from, const bt_row *to, bt_c
                        int y) {
   const bt_rank *rank = &view->trace->ranks[from->rank_index];
   const bt_track *track = &rank->tracks[BT_LANE_P2P];
-  int64_t start = bt_time_sub(view->origin, rank->offset_ns), end = bt_time_sub(bt_view_end(view), rank->offset_ns);
+  int64_t start = bt_raw_time(rank, view->origin), end = bt_raw_time(rank, bt_view_end(view));
   size_t first = bt_track_lower_bound(track, bt_time_sub(start, track->longest));
   size_t last = bt_track_lower_bound(track, end);
   if (last - first > (size_t)view->columns) return; /* too many to tell apart */
@@ -420,7 +419,7 @@ static void draw_sends(bt_view *view, const bt_row *from, const bt_row *to, bt_c
     if (span->kind != kind || more == NULL) continue;
     const bt_rank *peer = bt_trace_find(view->trace, more->peer);
     if (peer == NULL || bt_rank_stage(peer) != to->stage) continue;
-    int64_t sent = bt_time_add(span->start, rank->offset_ns);
+    int64_t sent = bt_view_time(rank, span->start);
     int column = bt_view_column(view, sent);
     if (column < 0 || column >= view->columns || sent > view->last) continue;
     const bt_cell *cell = bt_grid_at(grid, y, view->left + column);

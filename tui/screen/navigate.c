@@ -131,7 +131,7 @@ static lane_at cursor_lane(const bt_view *view) {
 
 static void next_block(bt_view *view, int direction) {
   lane_at at = cursor_lane(view);
-  int64_t raw = bt_time_sub(view->cursor.time, at.rank->offset_ns);
+  int64_t raw = bt_raw_time(at.rank, view->cursor.time);
   size_t index = bt_track_lower_bound(at.track, direction > 0 && raw < INT64_MAX ? raw + 1 : raw);
   bool found = false;
   if (direction > 0) {
@@ -144,7 +144,7 @@ static void next_block(bt_view *view, int direction) {
     }
     index++;
   }
-  int64_t start = found ? bt_time_add(at.track->spans[index - 1].start, at.rank->offset_ns) : 0;
+  int64_t start = found ? bt_view_time(at.rank, at.track->spans[index - 1].start) : 0;
   if (!found || start > view->last) {
     bt_view_say(view, "no %s block in this row", direction > 0 ? "later" : "earlier");
     return;
@@ -154,20 +154,20 @@ static void next_block(bt_view *view, int direction) {
 
 static bool gap_near(const bt_view *view, const lane_at *at, int64_t raw, int64_t *from, int64_t *to) {
   return bt_lod_gap_at(at->lod, at->track, raw, from, to) && *from != INT64_MIN && *to != INT64_MAX &&
-         bt_time_add(*to, at->rank->offset_ns) <= view->last;
+         bt_view_time(at->rank, *to) <= view->last;
 }
 
 /* A bubble counts from an eighth of a column on: shorter ones are not to be seen anyway. */
 static void next_bubble(bt_view *view, int direction) {
   lane_at at = cursor_lane(view);
-  int64_t raw = bt_time_sub(view->cursor.time, at.rank->offset_ns), least = view->width / 8 + 1;
+  int64_t raw = bt_raw_time(at.rank, view->cursor.time), least = view->width / 8 + 1;
   int64_t from, to;
   if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) raw = direction > 0 ? to : bt_time_sub(from, 1);
   for (size_t tries = 0; tries < 200000 && raw > INT64_MIN + 1 && raw < INT64_MAX - 1; tries++) {
     if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) {
       if (from == INT64_MIN || to == INT64_MAX) break;
       if (gap_near(view, &at, raw, &from, &to) && bt_time_sub(to, from) >= least) {
-        bt_navigate_to(view, bt_time_add(from + (to - from) / 2, at.rank->offset_ns));
+        bt_navigate_to(view, bt_view_time(at.rank, from + (to - from) / 2));
         return;
       }
       raw = direction > 0 ? to : from - 1;
@@ -192,13 +192,12 @@ static void largest_bubble(bt_view *view) {
     const bt_rank *rank = &view->trace->ranks[row->rank_index];
     int64_t from, to;
     if (!bt_lod_longest_gap(bt_lod_of(view->lods, row->rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                            bt_time_sub(view_from, rank->offset_ns), bt_time_sub(view_to, rank->offset_ns), &from,
-                            &to)) {
+                            bt_raw_time(rank, view_from), bt_raw_time(rank, view_to), &from, &to)) {
       continue;
     }
     if (bt_time_sub(to, from) <= best) continue;
     best = bt_time_sub(to, from);
-    best_time = bt_time_add(from + (to - from) / 2, rank->offset_ns);
+    best_time = bt_view_time(rank, from + (to - from) / 2);
     best_row = row;
   }
   if (best_row == NULL) {
@@ -350,7 +349,7 @@ static void step_once(bt_view *view, unsigned count) {
     int64_t end = view->clock;
     for (size_t m = 0; m < view->rows.member_count; m++) {
       const bt_rank *rank = &view->trace->ranks[view->rows.members[m].rank_index];
-      int64_t last = rank->first > rank->last ? end : bt_time_add(rank->last, rank->offset_ns);
+      int64_t last = rank->first > rank->last ? end : bt_view_time(rank, rank->last);
       if (last > end) end = last;
     }
     if (end == view->clock) bt_view_say(view, "this is the end of the run");

@@ -104,9 +104,9 @@ bool bt_search(bt_view *view, const char *query, int direction) {
     if ((p.stage >= 0 && member->stage != p.stage) || (p.rank >= 0 && member->rank != p.rank)) continue;
     for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++) {
       const bt_track *track = &rank->tracks[lane];
-      size_t at = search_track(view, track, &p, bt_time_sub(view->cursor.time, rank->offset_ns), direction);
+      size_t at = search_track(view, track, &p, bt_raw_time(rank, view->cursor.time), direction);
       if (at == SIZE_MAX) continue;
-      int64_t time = bt_time_add(track->spans[at].start, rank->offset_ns);
+      int64_t time = bt_view_time(rank, track->spans[at].start);
       if (time > view->last && view->replaying) continue;
       if (best != NULL && (direction > 0 ? time >= best_time : time <= best_time)) continue;
       best = member;

@@ -11,13 +11,26 @@ void bt_steps_free(bt_steps *steps) {
   memset(steps, 0, sizeof *steps);
 }
 
+static uint64_t clocks_of(const bt_trace *trace, const bt_rows *rows) {
+  uint64_t hash = 14695981039346656037u;
+  for (size_t i = 0; i < rows->member_count; i++) {
+    const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
+    uint64_t rate;
+    memcpy(&rate, &rank->clock_rate, sizeof rate);
+    hash = (hash ^ (uint64_t)rank->offset_ns ^ rate) * 1099511628211u;
+  }
+  return hash;
+}
+
 bt_status bt_steps_update(bt_steps *steps, const bt_trace *trace, const bt_rows *rows) {
   const bt_rank *reference = rows->member_count > 0 ? &trace->ranks[rows->members[0].rank_index] : NULL;
-  if (reference == NULL || reference->rank != steps->rank || steps->reordered != trace->reordered ||
-      reference->step_count < steps->count) {
+  uint64_t clocks = clocks_of(trace, rows);
+  if (reference == NULL || clocks != steps->clocks || reference->rank != steps->rank ||
+      steps->reordered != trace->reordered || reference->step_count < steps->count) {
     steps->count = 0;
     steps->rank = reference == NULL ? -1 : reference->rank;
     steps->reordered = trace->reordered;
+    steps->clocks = clocks;
   }
   if (reference == NULL) return BT_OK;
   if (reference->step_count > steps->capacity) {
@@ -30,7 +43,7 @@ bt_status bt_steps_update(bt_steps *steps, const bt_trace *trace, const bt_rows 
   for (size_t i = steps->count; i < reference->step_count; i++) {
     const bt_step *step = &reference->steps[i];
     int64_t begin = step->begin != INT64_MIN ? step->begin : step->end;
-    steps->items[i] = (bt_step_window){.id = step->id, .begin = bt_time_add(begin, reference->offset_ns)};
+    steps->items[i] = (bt_step_window){.id = step->id, .begin = bt_view_time(reference, begin)};
   }
   steps->count = reference->step_count;
   return BT_OK;
@@ -87,8 +100,8 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
     }
     int64_t first, last;
     if (!ops_extent(&rank->tracks[BT_LANE_COMPUTE], step->begin, step->end, &first, &last)) continue;
-    first = bt_time_add(first, rank->offset_ns);
-    last = bt_time_add(last, rank->offset_ns);
+    first = bt_view_time(rank, first);
+    last = bt_view_time(rank, last);
     if (first < window->from) window->from = first;
     if (last > window->to) window->to = last;
   }
@@ -100,7 +113,7 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
     const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
     bt_lod_sum sum;
     bt_lod_range(bt_lod_of(lods, rows->members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                 bt_time_sub(window->from, rank->offset_ns), bt_time_sub(window->to, rank->offset_ns), &sum);
+                 bt_raw_time(rank, window->from), bt_raw_time(rank, window->to), &sum);
     busy += (double)bt_lod_busy(&sum, BT_LANE_COMPUTE);
   }
   window->bubble = 1 - busy / ((double)rows->member_count * (double)bt_time_sub(window->to, window->from));

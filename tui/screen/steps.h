@@ -28,6 +28,7 @@ typedef struct bt_steps {
   size_t count, capacity;
   int32_t rank; /* the reference rank */
   uint64_t reordered;
+  uint64_t clocks; /* of the ranks' clock corrections: when they change, so do all windows */
 } bt_steps;
 
 void bt_steps_free(bt_steps *steps);

@@ -22,6 +22,19 @@ int64_t bt_time_mul(int64_t a, int64_t b) {
   return result;
 }
 
+int64_t bt_view_time(const bt_rank *rank, int64_t raw) {
+  int64_t time = bt_time_add(raw, rank->offset_ns);
+  if (rank->clock_rate == 0) return time;
+  return bt_time_add(time, (int64_t)(rank->clock_rate * (double)bt_time_sub(raw, rank->clock_pivot)));
+}
+
+int64_t bt_raw_time(const bt_rank *rank, int64_t time) {
+  int64_t raw = bt_time_sub(time, rank->offset_ns);
+  if (rank->clock_rate == 0 || time == INT64_MAX) return raw;
+  double since = (double)bt_time_sub(raw, rank->clock_pivot) / (1 + rank->clock_rate);
+  return bt_time_sub(raw, (int64_t)(rank->clock_rate * since));
+}
+
 void bt_text_append(char *out, size_t room, const char *format, ...) {
   size_t length = strlen(out);
   va_list args;

@@ -1,10 +1,12 @@
-/* Numbers as people read them, into caller's buffers. */
+/* Numbers as people read them, into caller's buffers; and arithmetic of times that any capture may hold. */
 #ifndef BT_SCREEN_TEXT_H
 #define BT_SCREEN_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "formats/trace.h"
 
 /* "131 ns", "4.1 ms", "2.50 s", "3 m 20 s": three figures or so. Returns `out`. */
 char *bt_text_duration(char *out, size_t room, int64_t ns);
@@ -23,5 +25,9 @@ __attribute__((format(printf, 3, 4))) void bt_text_append(char *out, size_t room
 int64_t bt_time_sub(int64_t a, int64_t b);
 int64_t bt_time_add(int64_t a, int64_t b);
 int64_t bt_time_mul(int64_t a, int64_t b);
+
+/* The aligned time of a rank's raw time, and back: bt_rank_time held within int64. */
+int64_t bt_view_time(const bt_rank *rank, int64_t raw);
+int64_t bt_raw_time(const bt_rank *rank, int64_t time);
 
 #endif

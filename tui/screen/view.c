@@ -65,10 +65,9 @@ static void find_extent(bt_view *view) {
   for (size_t i = 0; i < view->rows.member_count; i++) {
     const bt_rank *rank = &view->trace->ranks[view->rows.members[i].rank_index];
     if (rank->first > rank->last) continue;
-    int64_t first = bt_time_add(rank->first, rank->offset_ns), last = bt_time_add(rank->last, rank->offset_ns);
+    int64_t first = bt_view_time(rank, rank->first), last = bt_view_time(rank, rank->last);
     for (size_t k = 0; k < rank->open_count; k++) {
-      int64_t until =
-          bt_time_add(bt_time_add(rank->open[k].event.start, rank->open[k].event.duration), rank->offset_ns);
+      int64_t until = bt_view_time(rank, bt_time_add(rank->open[k].event.start, rank->open[k].event.duration));
       if (until > last) last = until;
     }
     if (first < view->first) view->first = first;
@@ -157,8 +156,8 @@ static void lay_out(bt_view *view, int rows, int columns) {
   view->left = columns >= 70 ? 19 : 10;
   view->columns = columns - view->left;
   view->area_top = 2;
-  /* what lies below: footer, cursor line, the bar, steps and a rule where there is room */
-  int below = rows < 12 ? 2 : rows < 16 ? 3 : rows < 20 ? 4 : 5;
+  /* what lies below: footer, cursor line, the bar, the verdict, steps and a rule where there is room */
+  int below = rows < 12 ? 2 : rows < 16 ? 3 : rows < 20 ? 4 : 6;
   view->area_rows = rows - view->area_top - below;
   view->spacing = (int64_t)view->rows.count * 2 - 1 <= view->area_rows ? 2 : 1;
 }
@@ -220,7 +219,7 @@ bool bt_view_tick(bt_view *view, int64_t elapsed) {
   int64_t newest = INT64_MIN;
   for (size_t i = 0; i < view->rows.member_count; i++) {
     const bt_rank *rank = &view->trace->ranks[view->rows.members[i].rank_index];
-    int64_t last = rank->first > rank->last ? INT64_MIN : bt_time_add(rank->last, rank->offset_ns);
+    int64_t last = rank->first > rank->last ? INT64_MIN : bt_view_time(rank, rank->last);
     if (last > newest) newest = last;
   }
   if (view->clock >= newest) return false;
@@ -261,6 +260,13 @@ static size_t scope_ranges(bt_view *view, int64_t (*ranges)[2]) {
   return 1;
 }
 
+bool bt_view_last_step(bt_view *view, int64_t *id) {
+  size_t at;
+  if (!bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &at)) return false;
+  *id = view->steps.items[at].id;
+  return true;
+}
+
 const char *bt_view_scope_label(bt_view *view) {
   size_t at;
   if (view->scope != BT_SCOPE_VISIBLE &&
@@ -282,7 +288,7 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
       const bt_rank *rank = &view->trace->ranks[members[i].rank_index];
       bt_lod_sum sum;
       bt_lod_range(bt_lod_of(view->lods, members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                   bt_time_sub(ranges[r][0], rank->offset_ns), bt_time_sub(ranges[r][1], rank->offset_ns), &sum);
+                   bt_raw_time(rank, ranges[r][0]), bt_raw_time(rank, ranges[r][1]), &sum);
       for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
         rate->busy[slot] += sum.busy[slot];
       busy += bt_lod_busy(&sum, BT_LANE_COMPUTE);

@@ -26,6 +26,15 @@ enum {
   BT_VIEW_QUERY = 80
 };
 
+/* What the accounting says of one step. */
+typedef struct bt_verdict {
+  bool known;
+  int64_t step;
+  double bubble, theory; /* 0..1; theory: of the schedule's own order; NAN unknown */
+  char cause[128]; /* what costs most, in words: "stage 5 computes 18 % longer than its peers" */
+  char cost[128]; /* ": 12.3 ms, 64 % of the excess" */
+} bt_verdict;
+
 /* What the program knows of the run beside the trace. */
 typedef struct bt_feed {
   char name[128]; /* of the run */
@@ -35,6 +44,8 @@ typedef struct bt_feed {
   int64_t lag; /* ns between now and the newest record; negative: unknown */
   size_t problems; /* as `info` lists them */
   char problem[256]; /* the first one, for a person */
+  bool unaligned; /* ranks of several hosts whose clocks could not be brought together */
+  bt_verdict verdict;
 } bt_feed;
 
 typedef struct bt_cursor {
@@ -129,6 +140,8 @@ typedef struct bt_rate {
   uint64_t total; /* ranks x time */
   uint64_t busy[BT_LOD_SLOTS]; /* of the compute lane, by kind */
 } bt_rate;
+/* The newest whole step, by its number. False: there is none. */
+bool bt_view_last_step(bt_view *view, int64_t *id);
 /* Of one stage, or of all (stage < 0). False: no data. */
 bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate);
 const char *bt_view_scope_label(bt_view *view);
