@@ -33,7 +33,8 @@ tests_unit_test_causes_SOURCES = tests/unit/test_causes.c tests/unit/account_tra
 tests_unit_test_causes_CFLAGS = $(unit_cflags)
 tests_unit_test_causes_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
 unit_programs += tests/unit/test_plan
-tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/account_trace.h tests/unit/simulated_trace.h
+tests_unit_test_plan_SOURCES = tests/unit/test_plan.c tests/unit/account_trace.h tests/unit/account_simulated.h \
+	tests/unit/simulated_trace.h
 tests_unit_test_plan_CFLAGS = $(unit_cflags)
 tests_unit_test_plan_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
 unit_programs += tests/unit/test_accounting_withheld

@@ -1,9 +1,8 @@
-/* Traces of simulated runs, without files. */
+/* Simulated runs with usual parameters. */
 #ifndef BT_TESTS_SIMULATED_TRACE_H
 #define BT_TESTS_SIMULATED_TRACE_H
 
-#include "tests/unit/account_trace.h"
-#include "tui/analysis/simulate.h"
+#include "tests/unit/account_simulated.h"
 
 /* Defaults for a schedule of p stages and m microbatches, with messages that take time. */
 static inline bt_simulation_params simulated_params(const char *schedule, int32_t stages, int32_t microbatches) {
@@ -21,28 +20,8 @@ static inline bt_simulation_params simulated_params(const char *schedule, int32_
 }
 
 /* All ranks on one clock; settled. */
-static inline bt_trace *simulated_trace(const bt_simulation_params *params) {
-  bt_simulation *simulation = NULL;
-  bt_error error = {BT_OK, ""};
-  if (bt_simulation_new(params, &simulation, &error) != BT_OK) fail_msg("%s", error.text);
-  bt_trace *trace = new_trace(bt_simulation_ranks(simulation));
-  for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
-    bt_simulation_layout(simulation, r, &bt_trace_rank(trace, r)->layout);
-    size_t count;
-    const bt_event *groups = bt_simulation_groups(simulation, r, &count);
-    for (size_t i = 0; i < count; i++)
-      add_event(trace, r, &groups[i]);
-  }
-  while (bt_simulation_step(simulation)) {
-    for (int32_t r = 0; r < bt_simulation_ranks(simulation); r++) {
-      size_t count;
-      const bt_event *events = bt_simulation_events(simulation, r, &count);
-      assert_non_null(events);
-      for (size_t i = 0; i < count; i++)
-        add_event(trace, r, &events[i]);
-    }
-  }
-  bt_simulation_free(simulation);
+static inline bt_trace *settled_trace(const bt_simulation_params *params) {
+  bt_trace *trace = simulated_trace(params, 0);
   for (size_t i = 0; i < trace->rank_count; i++)
     assert_int_equal(bt_trace_settle(trace, &trace->ranks[i], INT64_MAX), BT_OK);
   return trace;

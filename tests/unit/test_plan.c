@@ -45,7 +45,7 @@ static void test_own_plan(void **state) {
     bt_simulation_params params = simulated_params(family->name, 4, 8);
     params.steps = 3;
     params.optimizer = 300000;
-    bt_trace *trace = simulated_trace(&params);
+    bt_trace *trace = settled_trace(&params);
     bt_plan_overlay *o = lay(trace, family->name);
     if (o->displaced + o->missing + o->extra != 0 || o->late_ns != 0 || o->worst.ns != 0)
       fail_msg("%s: %d displaced, %d missing, %d extra, late by %lld ns, worst %lld ns", family->name,
@@ -70,7 +70,7 @@ static void test_replicas_and_members(void **state) {
   params.dp = 2;
   params.tp = 2;
   params.steps = 2;
-  bt_trace *trace = simulated_trace(&params);
+  bt_trace *trace = settled_trace(&params);
   bt_plan_overlay *o = lay(trace, "1f1b");
   assert_as_planned(o);
   assert_int_equal(o->ops, 2 * 4 * o->planned_ops);
@@ -91,7 +91,7 @@ static void test_slow_stage(void **state) {
       params.jitter = 0.05;
       params.seed = 3;
       params.slow_stages = (bt_disturbances){{{.where = slow, .factor = 1.3}}, 1};
-      bt_trace *trace = simulated_trace(&params);
+      bt_trace *trace = settled_trace(&params);
       bt_plan_overlay *o = lay(trace, schedules[i]);
       assert_as_planned(o);
       assert_true(o->late_known && o->late_ns > 0);
@@ -115,7 +115,7 @@ static void test_pause(void **state) {
   bt_simulation_params params = simulated_params("1f1b", 4, 8);
   params.steps = 5;
   params.pauses = (bt_disturbances){{{.where = 2, .factor = 1, .time = 40000000}}, 1};
-  bt_trace *trace = simulated_trace(&params);
+  bt_trace *trace = settled_trace(&params);
   bt_plan_overlay *o = lay(trace, "1f1b");
   assert_int_equal(o->step_count, 5);
   for (size_t i = 0; i < 5; i++) {
@@ -178,7 +178,7 @@ static void check_displaced(const bt_trace *trace, const bt_plan_overlay *o, con
 static void test_other_order(void **state) {
   (void)state;
   bt_simulation_params params = simulated_params("zb-h2", 4, 12);
-  bt_trace *trace = simulated_trace(&params);
+  bt_trace *trace = settled_trace(&params);
   bt_plan_overlay *o = lay(trace, "zb-h1");
   assert_true(o->displaced > 0);
   assert_int_equal(o->missing + o->extra, 0);
@@ -307,7 +307,7 @@ static void test_own_order_as_csv(void **state) {
   static const char *const schedules[] = {"1f1b", "interleaved", "zb-h1", "zb-v", "dualpipev", "looped-bfs"};
   for (size_t n = 0; n < sizeof schedules / sizeof *schedules; n++) {
     bt_simulation_params params = simulated_params(schedules[n], 4, 8);
-    bt_trace *trace = simulated_trace(&params);
+    bt_trace *trace = settled_trace(&params);
     bt_schedule *schedule = NULL;
     assert_int_equal(bt_schedule_make(params.family, &params.schedule, &schedule, NULL), BT_OK);
     char *text = NULL;

@@ -213,6 +213,11 @@ static bt_status plan_of_csv(bt_laying *laying, const bt_schedule_csv *csv, bt_e
   bt_status status = fine ? BT_OK : BT_ERR_NOMEM;
   for (int32_t r = 0; status == BT_OK && r < laying->out->stages; r++)
     status = number_chunks(laying, r, error);
+  if (csv->mixed) {
+    bt_plan_warn(
+        laying->out, "plan_mixed",
+        "the plan has I and BW, so B may be the full backward or the input gradient: B and BW are taken as full");
+  }
   if (status == BT_OK && used == 0) status = bt_fail(error, BT_ERR_ARG, "the plan has no forward and no backward");
   return status;
 }

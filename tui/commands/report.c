@@ -11,6 +11,7 @@
 #include "tui/commands/command.h"
 #include "tui/commands/open_run.h"
 #include "tui/commands/report.h"
+#include "tui/commands/report_plan.h"
 
 enum { MOST_CONDITIONS = 32, WIDTH = 80, MOST_WIDTH = 200, PROBLEMS_LISTED = 8 };
 
@@ -18,6 +19,7 @@ const bt_option bt_report_options[] = {
     {"--json", NULL, "one JSON object"},
     {"--csv", NULL, "the stages, comma-separated"},
     {"--steps", "A..B", "only steps A to B, warm-up included"},
+    {"--plan", "NAME|FILE.csv", "lay a plan over it: a schedule's name, or PyTorch's schedule CSV"},
     {"--fail-if", "CONDITION", "exit with 4 if it holds, as in 'rate_window>0.25'; may be given again"},
     {"--watch", NULL, "report again while the run grows; with --json one object a line"},
     {"--glossary", NULL, "what the words mean"},
@@ -30,6 +32,7 @@ typedef struct request {
   form form;
   bool watch, glossary;
   bt_accounting_options accounting;
+  bt_plan_request plan;
   bt_condition conditions[MOST_CONDITIONS];
   size_t condition_count;
   const char **paths;
@@ -84,6 +87,8 @@ static int parse_option(request *r, int argc, char **argv, int *at) {
     r->glossary = true;
   } else if ((value = option_value(argc, argv, at, "--steps", &missing)) != NULL) {
     if (!parse_steps(value, &r->accounting)) return bt_usage_error("report", "--steps: '%s' is not like 3..10", value);
+  } else if ((value = option_value(argc, argv, at, "--plan", &missing)) != NULL) {
+    return bt_plan_request_parse(value, &r->plan);
   } else if ((value = option_value(argc, argv, at, "--fail-if", &missing)) != NULL) {
     if (r->condition_count == MOST_CONDITIONS)
       return bt_usage_error("report", "more than %d conditions", MOST_CONDITIONS);
@@ -109,12 +114,13 @@ static int parse_arguments(request *r, int argc, char **argv) {
     }
   }
   if (r->path_count == 0 && !r->glossary) return bt_usage_error("report", "which run?");
+  if (r->form == FORM_CSV && r->plan.argument != NULL) return bt_usage_error("report", "--csv has no place for --plan");
   return BT_EXIT_OK;
 }
 
 /* --- printing -------------------------------------------------------------------------------------------------------- */
 
-static bt_report_look look_of(FILE *out) {
+bt_report_look bt_report_look_of(FILE *out) {
   const char *no_color = getenv("NO_COLOR");
   const char *term = getenv("TERM");
   bool terminal = isatty(fileno(out)) != 0;
@@ -160,7 +166,7 @@ static int print_report(const request *r, const bt_report *report) {
   } else if (r->form == FORM_CSV) {
     bt_report_csv(report, stdout);
   } else {
-    bt_report_look look = look_of(stdout);
+    bt_report_look look = bt_report_look_of(stdout);
     if (r->watch && isatty(STDOUT_FILENO)) fputs("\033[H\033[J", stdout);
     bt_report_text(report, &look, stdout);
   }
@@ -173,8 +179,7 @@ static int print_report(const request *r, const bt_report *report) {
   return status;
 }
 
-/* Brings the clocks of all hosts onto one, as far as their messages allow. The caller frees the result. */
-static bt_clocks *align(bt_trace *trace, bt_account_clock *clock, bt_error *error) {
+bt_clocks *bt_report_align(bt_trace *trace, bt_account_clock *clock, bt_error *error) {
   bt_clocks *clocks = NULL;
   if (bt_clocks_solve(trace, &clocks, error) != BT_OK) return NULL;
   bt_clocks_apply(clocks, trace);
@@ -193,12 +198,24 @@ static bt_clocks *align(bt_trace *trace, bt_account_clock *clock, bt_error *erro
   return clocks;
 }
 
+/* The plan over the run, when one is asked for. While the run grows it may not fit yet: then the report goes without. */
+static int lay_plan(const request *r, const bt_trace *trace, const bt_accounting_options *options,
+                    bt_plan_overlay **plan) {
+  bt_error error = {BT_OK, ""};
+  if (r->plan.argument == NULL) return BT_EXIT_OK;
+  bt_status status = bt_plan_lay(trace, options, &r->plan.source, plan, &error);
+  if (status == BT_OK) return BT_EXIT_OK;
+  fprintf(stderr, "bubbletop report: --plan %s: %s\n", r->plan.argument, error.text);
+  if (r->watch && status == BT_ERR_ARG) return BT_EXIT_OK;
+  return status == BT_ERR_ARG || status == BT_ERR_LIMIT ? BT_EXIT_USAGE : BT_EXIT_NOTHING;
+}
+
 /* Accounts for what has been read so far. */
 static int report_run(const request *r, bt_run *run) {
   bt_trace *trace = bt_run_trace(run);
   bt_account_clock clock;
   bt_error error = {BT_OK, ""};
-  bt_clocks *clocks = align(trace, &clock, &error);
+  bt_clocks *clocks = bt_report_align(trace, &clock, &error);
   bt_accounting_options options = r->accounting;
   options.clock = &clock;
   bt_accounting *accounting = NULL;
@@ -208,9 +225,15 @@ static int report_run(const request *r, bt_run *run) {
     bt_clocks_free(clocks);
     return BT_EXIT_NOTHING;
   }
-  bt_report report = {.accounting = accounting, .trace = trace, .clocks = clocks};
-  report.problems = bt_run_problems(run, &report.problem_count);
-  int status = print_report(r, &report);
+  bt_plan_overlay *plan = NULL;
+  int status = lay_plan(r, trace, &options, &plan);
+  if (status == BT_EXIT_OK) {
+    bt_report report = {
+        .accounting = accounting, .trace = trace, .clocks = clocks, .plan = plan, .plan_argument = r->plan.argument};
+    report.problems = bt_run_problems(run, &report.problem_count);
+    status = print_report(r, &report);
+  }
+  bt_plan_overlay_free(plan);
   bt_accounting_free(accounting);
   bt_clocks_free(clocks);
   return status == BT_EXIT_OK ? bt_run_exit_status(run) : status;
@@ -271,6 +294,7 @@ int bt_command_report(int argc, char **argv) {
       status = r.watch ? report_watch(&r) : report_once(&r);
     }
   }
+  bt_plan_request_free(&r.plan);
   free(r.paths);
   return status;
 }

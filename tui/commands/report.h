@@ -8,6 +8,7 @@
 #include "formats/run.h"
 #include "tui/analysis/accounting.h"
 #include "tui/analysis/clocks.h"
+#include "tui/analysis/plan.h"
 #include "tui/commands/json.h"
 
 /* What is reported; everything is borrowed. */
@@ -17,7 +18,13 @@ typedef struct bt_report {
   const bt_clocks *clocks;
   const bt_problem *problems; /* of reading */
   size_t problem_count;
+  const bt_plan_overlay *plan; /* NULL: none was asked for */
+  const char *plan_argument; /* as it was asked for */
 } bt_report;
+
+/* Brings the clocks of all hosts onto one, as far as their messages allow, and says how far. The caller frees the result
+ * (bt_clocks_free); NULL: `error` says why. */
+bt_clocks *bt_report_align(bt_trace *trace, bt_account_clock *clock, bt_error *error);
 
 /* The object that --json prints and --fail-if looks into. NULL: no memory. The caller frees it. */
 bt_json *bt_report_document(const bt_report *report);
@@ -27,6 +34,7 @@ typedef struct bt_report_look {
   bool color, utf8;
   int width;
 } bt_report_look;
+bt_report_look bt_report_look_of(FILE *out); /* for where it goes: terminal, locale, NO_COLOR */
 void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *out);
 
 /* One line a stage, with a head line. */
@@ -34,6 +42,9 @@ void bt_report_csv(const bt_report *report, FILE *out);
 
 /* What the words of a report mean. */
 void bt_report_glossary(FILE *out, int width);
+
+/* "12.4 ms", into `text`, which it returns. */
+const char *bt_report_time(char *text, size_t room, double ns);
 
 /* Words of `text`, wrapped behind an indent (which the caller has printed); control characters cannot come out. */
 void bt_report_wrapped(FILE *out, const char *text, int indent, int width);

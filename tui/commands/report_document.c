@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tui/commands/report.h"
+#include "tui/commands/report_plan.h"
 
 static void time_or_null(bt_json *json, const char *key, int64_t ns) {
   if (ns == BT_UNKNOWN) {
@@ -226,6 +227,8 @@ static void add_warnings(bt_json *json, const bt_report *report) {
   }
   for (size_t i = 0; i < a->warning_count; i++)
     add_warning(json, a->warnings[i].code, a->warnings[i].text, a->warnings[i].count);
+  for (size_t i = 0; report->plan != NULL && i < report->plan->warning_count; i++)
+    add_warning(json, report->plan->warnings[i].code, report->plan->warnings[i].text, BT_UNKNOWN);
   bt_json_close(json);
 }
 
@@ -253,6 +256,7 @@ bt_json *bt_report_document(const bt_report *report) {
   bt_json_close(json);
   add_links(json, report);
   add_steps(json, a);
+  if (report->plan != NULL) bt_report_plan_document(report, json);
   add_warnings(json, report);
   if (!bt_json_broken(json)) return json;
   bt_json_free(json);

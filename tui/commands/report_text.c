@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tui/commands/report.h"
+#include "tui/commands/report_plan.h"
 
 enum { MOST_ROWS = 24, MOST_CAUSES = 3, MOST_LINKS = 12, LEFT_COLUMNS = 25, COLUMN_WIDTH = 6, BAR_WIDTH = 10 };
 
@@ -89,7 +90,7 @@ static void color(const page *p, int code) {
   if (p->look->color) fprintf(p->out, code == 0 ? "\033[0m" : "\033[%dm", code);
 }
 
-static const char *time_text(char *text, size_t room, double ns) {
+const char *bt_report_time(char *text, size_t room, double ns) {
   static const struct {
     double limit, unit;
     const char *name;
@@ -189,7 +190,7 @@ static void print_cause(const page *p, const bt_account_cause *cause) {
     break;
   }
   double each = (double)cause->excess_ns / p->a->ranks;
-  fprintf(p->out, ": %s, %.0f %% of the excess\n", time_text(text, sizeof text, each), 100 * cause->share);
+  fprintf(p->out, ": %s, %.0f %% of the excess\n", bt_report_time(text, sizeof text, each), 100 * cause->share);
 }
 
 static void print_causes(const page *p) {
@@ -214,7 +215,7 @@ static void print_facts(const page *p) {
   } else {
     fprintf(p->out, ", step %" PRId64, a->steps[0].step);
   }
-  fprintf(p->out, ": %s\n", time_text(text, sizeof text, (double)a->interval_ns));
+  fprintf(p->out, ": %s\n", bt_report_time(text, sizeof text, (double)a->interval_ns));
   if (!isnan(a->rate_span)) {
     fprintf(p->out, "as Zero Bubble counts %.1f %%, as Megatron counts %.1f %%\n", 100 * a->rate_span,
             100 * a->over_ideal);
@@ -366,8 +367,8 @@ static void print_link(const page *p, const bt_account_link *link) {
   char speed[48] = "--";
   double n = (double)link->messages;
   if (link->bytes != BT_UNKNOWN) (void)bytes_text(bytes, sizeof bytes, (double)link->bytes / n);
-  if (link->wait_ns != BT_UNKNOWN) (void)time_text(wait, sizeof wait, (double)link->wait_ns / n);
-  if (link->transfer_ns != BT_UNKNOWN) (void)time_text(transfer, sizeof transfer, (double)link->transfer_ns / n);
+  if (link->wait_ns != BT_UNKNOWN) (void)bt_report_time(wait, sizeof wait, (double)link->wait_ns / n);
+  if (link->transfer_ns != BT_UNKNOWN) (void)bt_report_time(transfer, sizeof transfer, (double)link->transfer_ns / n);
   if (link->bytes != BT_UNKNOWN && link->transfer_ns > 0) {
     char rate[32];
     (void)bytes_text(rate, sizeof rate, (double)link->bytes / ((double)link->transfer_ns * 1e-9));
@@ -453,5 +454,6 @@ void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *o
   print_stack(&p);
   print_links(&p);
   print_steps(&p);
+  if (report->plan != NULL) bt_report_plan_text(report, look, out);
   print_warnings(&p);
 }
