@@ -14,6 +14,12 @@
 #include "tui/screen/screen.h"
 #include "tui/screen/terminal.h"
 
+/* curses forgets one allocation of a terminal that it does not know. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+  return "leak:new_prescr\n";
+}
+
 enum { PERIOD = 10300000, FORWARD = 3000000, BACKWARD = 5000000 }; /* ns */
 
 typedef struct fixture {
