@@ -29,7 +29,7 @@ static const bt_shade shades[BT_COLOR_COUNT] = {
     [BT_COLOR_P2P] = {74, 68, 14, 6},
     [BT_COLOR_COLLECTIVE] = {175, 175, 13, 5},
     [BT_COLOR_HOST] = {137, 137, 7, 7},
-    [BT_COLOR_BUBBLE] = {240, 249, 8, 7},
+    [BT_COLOR_BUBBLE] = {240, 249, 8, 0},
     [BT_COLOR_GOOD] = {114, 28, 10, 2},
     [BT_COLOR_ALERT] = {203, 160, 9, 1},
 };
