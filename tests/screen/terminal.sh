@@ -86,7 +86,8 @@ wait_for 'an unknown TERM is an error' pane_has 'status=2'
 
 # hang-up: the process ends by itself, at once
 start
-pid=$(pgrep -f "^$bubbletop $work/run\$") || fail 'no process'
+pid=$(grep -lzxF "$work/run" /proc/[0-9]*/cmdline 2>/dev/null | cut -d / -f 3) # pgrep is not everywhere
+[ -n "$pid" ] || fail 'no process'
 t kill-server
 for i in $(seq 100); do
   kill -0 "$pid" 2>/dev/null || exit 0
