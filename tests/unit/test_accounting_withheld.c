@@ -294,13 +294,103 @@ static void nothing(void **state) {
   bt_trace_free(trace);
 }
 
+static uint64_t next_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+static int64_t any_number(uint64_t *state) {
+  static const int64_t odd[] = {INT64_MIN, INT64_MAX, INT64_MIN + 1, -1, 0, 1, 1 << 20, INT64_MAX / 2, INT64_MIN / 2};
+  uint64_t r = next_random(state);
+  if (r % 8 == 0) return odd[(r >> 8) % (sizeof odd / sizeof *odd)];
+  if (r % 8 == 1) return (int64_t)next_random(state);
+  return (int64_t)((r >> 8) % 1000);
+}
+
+static bt_event any_event(uint64_t *state) {
+  bt_event event;
+  uint64_t r = next_random(state);
+  bt_event_init(&event, (bt_code)(r % 8 < 6 ? 1 + (r >> 8) % 40 : 64 + (r >> 8) % 22));
+  event.start = any_number(state);
+  event.duration = any_number(state) & INT64_MAX;
+  event.microbatch = (int32_t)(any_number(state) % 5);
+  event.chunk = (int16_t)(any_number(state) % 70);
+  event.microbatch_b = (int32_t)any_number(state);
+  event.chunk_b = (int16_t)any_number(state);
+  event.peer = (int32_t)(any_number(state) % 6);
+  event.group = (uint32_t)(next_random(state) % 3);
+  event.bytes = any_number(state);
+  event.sequence = any_number(state) % 10;
+  event.flags = (uint8_t)(next_random(state) % 3 == 0);
+  event.on_code = (uint8_t)(16 + next_random(state) % 16);
+  event.step = any_number(state) % 4;
+  event.count = (int32_t)(any_number(state) % 4);
+  return event;
+}
+
+/* Whatever the records say: no crash, no overflow, and the classes add up (account checks it). */
+static void anything(void **state) {
+  (void)state;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    uint64_t random = seed * 0x9E3779B97F4A7C15u;
+    bt_trace *trace = new_trace(1 + (int32_t)(seed % 4));
+    bt_run_of_ranks members = {0, (int32_t)any_number(&random), INT32_MAX};
+    for (int i = 0; i < 200; i++) {
+      bt_event event = any_event(&random);
+      if (event.code == BT_GROUP) {
+        event.runs = &members;
+        event.run_count = 1;
+      }
+      int32_t rank = (int32_t)(next_random(&random) % trace->rank_count);
+      (void)bt_trace_add(trace, bt_trace_rank(trace, rank), 0, 1, &event);
+    }
+    bt_rank *first = bt_trace_rank(trace, 0);
+    first->layout.pp_size = (int32_t)any_number(&random);
+    first->layout.vstage[1] = (int32_t)any_number(&random);
+    first->layout.virtual_stages = (int32_t)any_number(&random);
+    op(trace, 0, BT_F, 0, 0, 10); /* something to account for */
+    if (seed % 3 == 0) trace->ranks[trace->rank_count - 1].host = bt_trace_host(trace, "b", "b", 2);
+    bt_loss loss = {.from = any_number(&random), .to = any_number(&random)};
+    assert_int_equal(bt_trace_loss(trace, first, &loss), BT_OK);
+    for (size_t i = 0; i < trace->rank_count; i++)
+      assert_int_equal(bt_trace_settle(trace, &trace->ranks[i], INT64_MAX), BT_OK);
+    bt_accounting *a = NULL;
+    bt_status status = bt_accounting_run(trace, NULL, &a, NULL);
+    assert_true(status == BT_OK || status == BT_ERR_EMPTY);
+    for (size_t k = 0; status == BT_OK && k < a->stage_count; k++) {
+      int64_t sum = 0;
+      for (int c = 0; c < BT_CLASS_COUNT; c++)
+        sum += a->stages[k].ns[c];
+      assert_int_equal(sum, a->stages[k].interval_ns);
+    }
+    bt_accounting_free(a);
+    bt_trace_free(trace);
+  }
+}
+
+/* One span at an impossible time does not stretch the run. */
+static void impossible_time(void **state) {
+  (void)state;
+  bt_trace *trace = new_trace(1);
+  for (int i = 0; i < 3; i++)
+    op(trace, 0, i == 0 ? BT_F : BT_BW, i / 2, 100 * i, 100 * i + 50);
+  op(trace, 0, BT_OTHER, -1, INT64_MAX / 2, INT64_MAX / 2 + 10);
+  bt_accounting *a = account(trace);
+  assert_true(warned(a, "impossible_times"));
+  assert_int_equal(a->interval_ns, 250);
+  bt_accounting_free(a);
+  bt_trace_free(trace);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(missing_rank), cmocka_unit_test(missing_op),        cmocka_unit_test(cut_at_the_ends),
       cmocka_unit_test(lost_records), cmocka_unit_test(unknown_chunk),     cmocka_unit_test(no_messages),
       cmocka_unit_test(host_timed),   cmocka_unit_test(warm_up),           cmocka_unit_test(chosen_steps),
       cmocka_unit_test(restart),      cmocka_unit_test(different_layouts), cmocka_unit_test(unaligned_clocks),
-      cmocka_unit_test(nothing),
+      cmocka_unit_test(nothing),      cmocka_unit_test(anything),          cmocka_unit_test(impossible_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,10 @@ static int compare_link(const void *a, const void *b) {
   return (x->to > y->to) - (x->to < y->to);
 }
 
+/* BT_UNKNOWN when one is not known, or when the sum (of bytes, which may be anything) does not fit. */
 static int64_t sum_known(int64_t a, int64_t b) {
-  return a == BT_UNKNOWN || b == BT_UNKNOWN ? BT_UNKNOWN : a + b;
+  int64_t sum;
+  return a == BT_UNKNOWN || b == BT_UNKNOWN || __builtin_add_overflow(a, b, &sum) ? BT_UNKNOWN : sum;
 }
 
 static bt_account_link link_of(const bt_model *model, const bt_model_p2p *in) {

@@ -6,17 +6,18 @@
 
 enum { KINDS = BT_OTHER + 1, MOST_SIZES = 64 };
 
-typedef struct mean {
-  int64_t sum, count;
+typedef struct mean { /* the sum is exact up to 2^53 ns and cannot overflow */
+  double sum;
+  int64_t count;
 } mean;
 
 static void add(mean *m, int64_t value) {
-  m->sum += value;
+  m->sum += (double)value;
   m->count++;
 }
 
 static int64_t value_of(const mean *m, int64_t otherwise) {
-  return m->count > 0 ? (m->sum + m->count / 2) / m->count : otherwise;
+  return m->count > 0 ? (int64_t)(m->sum / (double)m->count + 0.5) : otherwise;
 }
 
 typedef struct collective_mean { /* of collectives of one kind, domain and size */

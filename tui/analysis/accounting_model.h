@@ -103,6 +103,8 @@ typedef struct bt_model_rank {
   int64_t wall; /* clocks that are not aligned: what brings raw times near those of other hosts; 0: bt_rank_time does */
   bt_model_slice ops, p2p, collectives, gates, visits, segments;
   bt_model_slice collective_pieces, send_pieces;
+  int64_t anchor; /* raw start of its middle op */
+  bool placed; /* it has ops, at a time near those of other ranks */
   bool gated; /* has gates: they alone say what blocks */
   bool host_timed_p2p; /* on a GPU run */
   bool host_timed_collectives;
@@ -143,6 +145,8 @@ typedef struct bt_model {
   bool aligned;
   bool complete; /* every stage of every replica is there */
   int64_t start, end; /* the interval */
+  int64_t anchor; /* a time of the run; once `placed` */
+  bool placed;
   bt_accounting *out; /* warnings go here */
 } bt_model;
 
@@ -153,6 +157,16 @@ typedef struct bt_model {
        : NULL)
 
 void bt_model_free(bt_model *model);
+
+/* How far from a rank's middle op times are believed, ns (52 days): sums of what is nearer cannot overflow in practice. */
+#define BT_REACH (INT64_C(1) << 52)
+
+/* Whether a raw time of the rank is near enough to its ops to be one. */
+static inline bool bt_model_believes(const bt_model_rank *rank, int64_t raw) {
+  int64_t distance;
+  return rank->placed && !__builtin_sub_overflow(raw, rank->anchor, &distance) && distance <= BT_REACH &&
+         distance >= -BT_REACH;
+}
 
 /* The model's time of a raw time of the rank. Unknown ends of time stay what they are. */
 static inline int64_t bt_model_time(const bt_model_rank *rank, int64_t raw) {

@@ -35,9 +35,8 @@ static uint64_t group_identity(const bt_rank *rank, uint32_t index, int32_t *mem
   uint64_t hash = mix(1, group->domain);
   for (uint32_t i = 0; i < group->run_count; i++) {
     const bt_run_of_ranks *run = &group->runs[i];
-    for (int32_t k = 0; k < run->count; k++) {
-      hash = mix(hash, (uint64_t)((int64_t)run->first + (int64_t)run->stride * k));
-    }
+    hash = mix(hash, (uint64_t)(uint32_t)run->first);
+    hash = mix(hash, ((uint64_t)(uint32_t)run->count << 32) | (uint32_t)(run->count > 1 ? run->stride : 0));
   }
   return hash | 1;
 }
@@ -66,10 +65,22 @@ static void free_cache(group_cache *cache) {
   free(cache->domain);
 }
 
-/* -1 when the span names no chunk though the rank has several. */
+enum { MOST_VIRTUAL_STAGES = 1 << 24 };
+
+/* -1 when the span names no chunk though the rank has several, or the number is absurd. */
 static int32_t vstage_of(const bt_rank *rank, int32_t chunk) {
   if (chunk < 0 && rank->layout.chunks > 1) return -1;
-  return bt_rank_vstage(rank, chunk);
+  int32_t vstage = bt_rank_vstage(rank, chunk);
+  return vstage < MOST_VIRTUAL_STAGES ? vstage : -1;
+}
+
+/* Spans at impossible times (damage, a wrong unit) are left out, and it is said. */
+static bool is_believed(const bt_model *model, const bt_model_rank *rank, int64_t start, int64_t end) {
+  if (bt_model_believes(rank, start) && bt_model_believes(rank, end)) return true;
+  bt_account_warn(model->out, "impossible_times", 1,
+                  "spans of rank %d (and perhaps others) are weeks away from the rest of the run: left out",
+                  rank->rank);
+  return false;
 }
 
 static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
@@ -78,6 +89,7 @@ static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
+    if (!is_believed(model, own, span->start, bt_span_end(track, span))) continue;
     int64_t start = bt_model_time(own, span->start);
     int64_t end = bt_model_time(own, bt_span_end(track, span));
     if ((span->flags & (BT_FLAG_GPU_TIMED | BT_FLAG_GPU_UNKNOWN)) != 0) model->gpu = true;
@@ -129,6 +141,7 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
+    if (!is_believed(model, own, span->start, bt_span_end(track, span))) continue;
     if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
     bt_model_p2p *message = BT_PUSH(model, p2p);
     if (message == NULL) return false;
@@ -160,6 +173,7 @@ static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank,
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
     uint32_t group = more != NULL ? more->group : 0;
+    if (!is_believed(model, own, span->start, bt_span_end(track, span))) continue;
     if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
     bt_model_collective *collective = BT_PUSH(model, collectives);
     if (collective == NULL) return false;
@@ -189,8 +203,27 @@ static int32_t member_identity(const bt_layout *layout) {
 
 /* Without aligned clocks, wall clocks bring the ranks near each other; nothing is concluded from it. */
 static int64_t wall_of(const bt_model *model, const bt_rank *rank) {
+  int64_t wall;
   if (model->aligned || rank->clock_count == 0) return 0;
-  return rank->clocks[0].real - rank->clocks[0].mono;
+  return __builtin_sub_overflow(rank->clocks[0].real, rank->clocks[0].mono, &wall) ? 0 : wall;
+}
+
+static bool is_moderate(int64_t time) {
+  return time > -(INT64_C(1) << 61) && time < INT64_C(1) << 61;
+}
+
+/* Finds the rank's place in time; ranks whose ops are far from those of the first rank that has some are not placed. */
+static void place(bt_model *model, bt_model_rank *rank) {
+  const bt_track *track = &rank->source->tracks[BT_LANE_COMPUTE];
+  if (track->count == 0) return;
+  rank->anchor = track->spans[track->count / 2].start;
+  if (!is_moderate(rank->anchor) || !is_moderate(rank->source->offset_ns) || !is_moderate(rank->wall)) return;
+  int64_t time = bt_model_time(rank, rank->anchor);
+  if (!model->placed) model->anchor = time;
+  model->placed = true;
+  int64_t distance;
+  rank->placed =
+      !__builtin_sub_overflow(time, model->anchor, &distance) && distance <= BT_REACH && distance >= -BT_REACH;
 }
 
 static bool add_rank(bt_model *model, int32_t index) {
@@ -203,6 +236,7 @@ static bool add_rank(bt_model *model, int32_t index) {
                           .member = member_identity(&source->layout),
                           .wall = wall_of(model, source),
                           .source = source};
+  place(model, rank);
   rank->ops.first = (int32_t)model->ops_count;
   rank->p2p.first = (int32_t)model->p2p_count;
   rank->collectives.first = (int32_t)model->collectives_count;
@@ -252,8 +286,8 @@ static void count_virtual_stages(bt_model *model) {
   for (size_t i = 0; i < model->ops_count; i++) {
     const bt_model_op *op = &model->ops[i];
     if (!bt_code_is_pipeline_op(op->kind)) continue;
-    if (op->vstage + 1 > most) most = op->vstage + 1;
-    if (op->vstage_b + 1 > most) most = op->vstage_b + 1;
+    if (op->vstage >= most) most = (int64_t)op->vstage + 1;
+    if (op->vstage_b >= most) most = (int64_t)op->vstage_b + 1;
   }
   for (int32_t i = 0; i < model->rank_count; i++) {
     const bt_layout *layout = &model->ranks[i].source->layout;

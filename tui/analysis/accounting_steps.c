@@ -4,6 +4,8 @@
 
 #include "tui/analysis/accounting_model.h"
 
+enum { MANY_LOSSES = 4096 /* from so many on, the whole rank counts as lost */ };
+
 typedef struct step_key {
   int64_t epoch, id;
 } step_key;
@@ -54,8 +56,8 @@ static bool visits_by_marks(bt_model *model, int32_t index) {
     if (i > 0 && step->id <= source->steps[i - 1].id) epoch++; /* the numbers start again: the rank was restarted */
     bt_model_visit *visit = new_visit(model, index, (step_key){epoch, step->id});
     if (visit == NULL) return false;
-    if (step->begin != INT64_MIN) visit->begin = bt_model_time(rank, step->begin);
-    if (step->end != INT64_MIN) visit->end = bt_model_time(rank, step->end);
+    if (bt_model_believes(rank, step->begin)) visit->begin = bt_model_time(rank, step->begin);
+    if (bt_model_believes(rank, step->end)) visit->end = bt_model_time(rank, step->end);
   }
   bt_model_visit *visits = &model->visits[rank->visits.first];
   int32_t at = BT_NO_INDEX;
@@ -218,9 +220,13 @@ static void spoil(bt_model *model, const bt_model_rank *rank, int64_t from, int6
 
 static void spoil_losses(bt_model *model, const bt_model_rank *rank) {
   const bt_rank *source = rank->source;
+  bool many = source->loss_count > MANY_LOSSES;
   for (size_t i = 0; i < source->loss_count; i++) {
     const bt_loss *loss = &source->losses[i];
-    spoil(model, rank, bt_model_time(rank, loss->from), bt_model_time(rank, loss->to));
+    int64_t from = bt_model_believes(rank, loss->from) ? bt_model_time(rank, loss->from) : INT64_MIN;
+    int64_t to = bt_model_believes(rank, loss->to) ? bt_model_time(rank, loss->to) : INT64_MAX;
+    spoil(model, rank, many ? INT64_MIN : from, many ? INT64_MAX : to);
+    if (many) break;
   }
   if (source->loss_count > 0) {
     bt_account_warn(model->out, "lost_events", (int64_t)source->loss_count,
@@ -228,7 +234,8 @@ static void spoil_losses(bt_model *model, const bt_model_rank *rank) {
   }
   for (size_t i = 0; i < source->open_count; i++) {
     const bt_event *open = &source->open[i].event;
-    if (bt_code_is_compute(open->on_code)) spoil(model, rank, bt_model_time(rank, open->start), INT64_MAX);
+    if (bt_code_is_compute(open->on_code) && bt_model_believes(rank, open->start))
+      spoil(model, rank, bt_model_time(rank, open->start), INT64_MAX);
   }
 }
 
