@@ -9,6 +9,7 @@ include tests/fuzz/local.mk
 include tests/simulate/local.mk
 include tests/accounting/local.mk
 include tests/screen/local.mk
+include tests/record/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

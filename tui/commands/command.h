@@ -44,6 +44,8 @@ extern const bt_option bt_info_options[];
 int bt_command_recover(int argc, char **argv);
 int bt_command_view(int argc, char **argv);
 extern const bt_option bt_recover_options[];
+int bt_command_record(int argc, char **argv);
+extern const bt_option bt_record_option_table[];
 int bt_command_report(int argc, char **argv);
 extern const bt_option bt_report_options[];
 int bt_command_simulate(int argc, char **argv);

@@ -1,0 +1,70 @@
+"""What the tests of `bubbletop record` share: a scratch directory, running a command under record, reading the run."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+top_builddir = os.environ.get("top_builddir", ".")
+top_srcdir = os.environ.get("top_srcdir", ".")
+bubbletop = os.path.join(top_builddir, "bubbletop")
+trainer = os.path.join(top_builddir, "samples", "pipeline_train")
+LAUNCHERS = ("BUBBLETOP_", "SLURM_", "OMPI_", "PMI_", "TORCHELASTIC_", "NCCL_", "NVTX_")
+
+
+def environment(**more):
+    """The environment without what would change a capture."""
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(LAUNCHERS) and k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "PYTHONPATH")}
+    env.update(more)
+    return env
+
+
+class Scratch:
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="bubbletop-record-")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def __call__(self, *names):
+        return os.path.join(self.path, *names)
+
+
+def record(run, *command, options=(), env=None, **more):
+    """Runs `bubbletop record`; the result has returncode, stdout and stderr."""
+    return subprocess.run([bubbletop, "record", "-o", run, *options, "--", *command], env=env or environment(),
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120, **more)
+
+
+def report(run):
+    out = subprocess.run([bubbletop, "report", run, "--json"], env=environment(), stdout=subprocess.PIPE, timeout=120)
+    return json.loads(out.stdout)
+
+
+def streams(run):
+    return sorted(name for name in os.listdir(run) if name.endswith(".msgpack"))
+
+
+def run_tests(scope):
+    """Runs every function whose name begins with test_; the exit status says whether one failed."""
+    failed = 0
+    for name, test in list(scope.items()):
+        if not name.startswith("test_"):
+            continue
+        with Scratch() as scratch:
+            begun = time.monotonic()
+            try:
+                test(scratch)
+                print("ok", name, "%.1f s" % (time.monotonic() - begun))
+            except Exception as error:  # an AssertionError, or a test that broke
+                failed += 1
+                print("FAILED", name)
+                traceback.print_exception(type(error), error, error.__traceback__)
+    sys.exit(1 if failed else 0)
