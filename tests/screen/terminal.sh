@@ -40,8 +40,8 @@ wait_for 'stages are shown' pane_has 'stage  bubble'
 wait_for 'the run is read' pane_has ' ended '
 pane_has '▸  0' || fail 'the cursor is on stage 0'
 "$bubbletop" "$work/run" --save-screen "$work/saved" --utf8 || fail 'save-screen'
-t capture-pane -p | sed 's/ *$//' >"$work/shown"
-diff "$work/saved" "$work/shown" || fail 'the terminal shows something else than --save-screen'
+shows_what_was_saved() { t capture-pane -p | sed 's/ *$//' | cmp -s - "$work/saved"; }
+wait_for 'the terminal shows what --save-screen writes, once the account is there' shows_what_was_saved
 t send-keys j w
 wait_for 'w goes to a block' pane_has 'F mb'
 
