@@ -13,7 +13,7 @@ static struct {
   bool ready;
   pthread_key_t thread_key, error_key;
   bubbletop_session *sessions;
-  bubbletop_session *finished; /* by exit(): never freed */
+  bubbletop_session *finished; /* by exit(), or the parent's in a forked child: never freed */
   uint64_t serials;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
 
@@ -29,16 +29,17 @@ void bt_process_unlock(void) {
  * sessions stay in memory, for the program holds pointers to them, but take no calls any more. The descriptors are the
  * child's own; closing them does not release the parent's lock. */
 static void forget_all(void) {
-  pthread_mutex_init(&process.lock, NULL);
   bt_threads_forget();
   if (process.ready) pthread_setspecific(process.thread_key, NULL);
-  for (bubbletop_session *session = process.sessions; session != NULL; session = session->next) {
+  while (process.sessions != NULL) {
+    bubbletop_session *session = process.sessions;
     __atomic_store_n(&session->deaf, 1, __ATOMIC_RELAXED);
     bt_writer_forget(session->writer);
     if (session->rings.fd >= 0) close(session->rings.fd);
     session->rings.fd = -1;
+    bt_process_leave(session, true);
   }
-  process.sessions = NULL;
+  bt_process_unlock(); /* as the parent does: it was locked before the fork */
 }
 
 static void thread_ends(void *ignored) {

@@ -212,11 +212,14 @@ bool bt_session_finish(bubbletop_session *session, uint32_t limit_ms, bool exiti
   while (session->state == BT_SESSION_CLOSING && pthread_cond_timedwait(&session->done, &session->lock, &until) == 0)
     continue;
   bool closed = session->state == BT_SESSION_CLOSED;
-  if (!closed && !exiting) {
+  if (!closed && !session->exiting) {
     session->state = BT_SESSION_ABANDONED;
     pthread_detach(session->thread);
   }
+  bool join = closed && session->started && !session->joined;
+  session->joined |= join;
   pthread_mutex_unlock(&session->lock);
+  if (join) pthread_join(session->thread, NULL);
   return closed;
 }
 
@@ -225,10 +228,9 @@ bubbletop_status bubbletop_close(bubbletop_session *session, uint32_t limit_ms) 
   /* A forked child gives up its parent's session: its locks may be in any state there, so it is left alone. */
   if (bt_writer_sink(session->writer)->header.pid != getpid()) return BUBBLETOP_OK;
   bool closed = bt_session_finish(session, limit_ms, false);
+  if (!closed) return BUBBLETOP_ERR_LIMIT; /* the session may be gone already */
   if (session->exiting) return BUBBLETOP_OK;
-  if (!closed) return BUBBLETOP_ERR_LIMIT;
   bubbletop_status status = session->result;
-  if (session->started) pthread_join(session->thread, NULL);
   bt_session_free(session);
   return status;
 }

@@ -92,7 +92,7 @@ struct bubbletop_session {
   pthread_cond_t wake; /* the writer: something to do */
   pthread_cond_t done; /* callers: flush_done or state changed */
   bt_session_state state;
-  bool started; /* the writer thread */
+  bool started, joined; /* the writer thread */
   bool exiting; /* closed by exit(), not by its owner */
   uint64_t flush_wanted, flush_done;
   int64_t close_deadline;

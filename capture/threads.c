@@ -143,5 +143,6 @@ void bt_threads_leave(void) {
 }
 
 void bt_threads_forget(void) {
+  prune();
   bt_thread_producer = NULL;
 }

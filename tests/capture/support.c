@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "formats/wire/ring.h"
+
 static void clear_environment(void) {
   static const char *const names[] = {
       "BUBBLETOP_DIR",
@@ -254,6 +256,36 @@ void run_check_numbers(const stream_run *run) {
   free(sorted);
 }
 
+void mark_run(const stream_run *run, uint32_t life, uint8_t *seen, size_t count) {
+  for (size_t i = 0; i < run->record_count; i++) {
+    const record *each = &run->records[i];
+    if (each->life != life || each->event.code != BT_F) continue;
+    assert_true(each->event.microbatch >= 0 && (size_t)each->event.microbatch < count);
+    seen[each->event.microbatch] = 1;
+  }
+}
+
+void mark_ring(const char *path, uint8_t *seen, size_t count) {
+  size_t length = 0;
+  uint8_t *bytes = load(path, &length);
+  bt_ring_map map;
+  assert_int_equal(bt_ring_map_check(&map, bytes, length, NULL), BT_OK);
+  bt_ring_reader *reader = malloc(sizeof *reader);
+  assert_non_null(reader);
+  for (uint32_t i = 0; i < map.ring_count; i++) {
+    uint64_t number = 0;
+    bt_event event;
+    assert_int_equal(bt_ring_reader_begin(reader, &map, i), BT_OK);
+    while (bt_ring_reader_next(reader, &number, &event) == BT_OK) {
+      if (event.code != BT_F) continue;
+      assert_true(event.microbatch >= 0 && (size_t)event.microbatch < count);
+      seen[event.microbatch] = 1;
+    }
+  }
+  free(reader);
+  free(bytes);
+}
+
 /* ---- sessions ---- */
 
 bubbletop_config config_in(const char *directory) {
@@ -262,27 +294,6 @@ bubbletop_config config_in(const char *directory) {
   config.rank = 0;
   config.flush_ms = 5;
   return config;
-}
-
-bubbletop_session *session_in(const char *directory) {
-  bubbletop_config config = config_in(directory);
-  bubbletop_session *session = NULL;
-  if (bubbletop_open(&config, &session) != BUBBLETOP_OK) fail_msg("open: %s", bubbletop_last_error());
-  return session;
-}
-
-bubbletop_stats stats_of(bubbletop_session *session) {
-  bubbletop_stats stats = {.size = sizeof stats};
-  assert_int_equal(bubbletop_get_stats(session, &stats), BUBBLETOP_OK);
-  return stats;
-}
-
-void record_spans(bubbletop_session *session, int32_t first, int32_t count) {
-  for (int32_t i = 0; i < count; i++) {
-    bubbletop_span span;
-    bubbletop_begin(session, &span, BUBBLETOP_F, bubbletop_at(first + i, 0));
-    bubbletop_end(&span);
-  }
 }
 
 bool wait_until(bool (*condition)(void *), void *context) {

@@ -57,9 +57,11 @@ const char *run_meta(const stream_run *run, const char *key);
 /* Records of each (life, ring) are numbered 0, 1, 2, … without gap or repetition. */
 void run_check_numbers(const stream_run *run);
 
-/* A session in `directory`, rank 0, with short naps; fails the test when it cannot be opened. */
-bubbletop_session *session_in(const char *directory);
+/* Settings of a session in `directory`: rank 0, short naps. */
 bubbletop_config config_in(const char *directory);
+
+/* In sessions.c, for programs that link the library. A session that cannot be opened fails the test. */
+bubbletop_session *session_in(const char *directory);
 bubbletop_stats stats_of(bubbletop_session *session);
 /* `count` F spans with microbatches from `first` on. */
 void record_spans(bubbletop_session *session, int32_t first, int32_t count);
@@ -70,6 +72,10 @@ bool wait_until(bool (*condition)(void *), void *context);
 /* The exit status of a child that runs `body`, 128 + signal when it was killed. */
 int in_child(void (*body)(void *), void *context);
 int status_of(pid_t child);
+
+/* Marks the microbatches of the F spans that lie in a ring file, or in a run's files. */
+void mark_ring(const char *path, uint8_t *seen, size_t count);
+void mark_run(const stream_run *run, uint32_t life, uint8_t *seen, size_t count);
 
 /* Ring files of this user in a directory. */
 size_t ring_files(const char *directory, char *path, size_t room);
