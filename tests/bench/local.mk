@@ -23,6 +23,10 @@ bench_programs += tests/bench/bench_frame
 tests_bench_bench_frame_SOURCES = tests/bench/bench_frame.c
 tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_report
+tests_bench_bench_report_SOURCES = tests/bench/bench_report.c
+tests_bench_bench_report_LDADD = libanalysis.la libformats.la libwire.la $(MSGPACK_LIBS) -lm
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 bench: $(bench_programs) samples/pipeline_train

@@ -4,6 +4,8 @@
 
 #include "tui/analysis/accounting_model.h"
 
+enum { RECENT = 16 };
+
 static bool is_receive(const bt_model_p2p *p2p) {
   return p2p->kind == BT_RECV_F || p2p->kind == BT_RECV_B;
 }
@@ -45,6 +47,21 @@ static bt_account_link link_of(const bt_model *model, const bt_model_p2p *in) {
   return link;
 }
 
+static void merge(bt_account_link *into, const bt_account_link *one) {
+  into->messages += one->messages;
+  into->bytes = sum_known(into->bytes, one->bytes);
+  into->wait_ns = sum_known(into->wait_ns, one->wait_ns);
+  into->transfer_ns = sum_known(into->transfer_ns, one->transfer_ns);
+}
+
+/* The same link among the last few entries: a rank's messages come from few others. NULL: not there. */
+static bt_account_link *recent(bt_account_link *links, size_t count, const bt_account_link *wanted) {
+  for (size_t i = count; i-- > 0 && i + RECENT >= count;) {
+    if (compare_link(&links[i], wanted) == 0) return &links[i];
+  }
+  return NULL;
+}
+
 static bool add_links(bt_model *model) {
   bt_accounting *out = model->out;
   size_t capacity = 0;
@@ -52,21 +69,24 @@ static bool add_links(bt_model *model) {
   for (size_t i = 0; i < model->p2p_count; i++) {
     const bt_model_p2p *in = &model->p2p[i];
     if (!is_receive(in) || in->peer == BT_NO_INDEX || !in_interval(model, in)) continue;
+    bt_account_link one = link_of(model, in);
+    bt_account_link *known = recent(out->links, count, &one);
+    if (known != NULL) {
+      merge(known, &one);
+      continue;
+    }
     if (!bt_array_reserve(&out->links, &capacity, count + 1, sizeof *out->links)) return false;
-    out->links[count++] = link_of(model, in);
+    out->links[count++] = one;
   }
   if (count > 0) qsort(out->links, count, sizeof *out->links, compare_link);
   for (size_t i = 0; i < count; i++) {
-    const bt_account_link *one = &out->links[i];
+    bt_account_link one = out->links[i];
     bt_account_link *last = out->link_count > 0 ? &out->links[out->link_count - 1] : NULL;
-    if (last == NULL || compare_link(last, one) != 0) {
-      out->links[out->link_count++] = *one;
-      continue;
+    if (last != NULL && compare_link(last, &one) == 0) {
+      merge(last, &one);
+    } else {
+      out->links[out->link_count++] = one;
     }
-    last->messages += one->messages;
-    last->bytes = sum_known(last->bytes, one->bytes);
-    last->wait_ns = sum_known(last->wait_ns, one->wait_ns);
-    last->transfer_ns = sum_known(last->transfer_ns, one->transfer_ns);
   }
   return true;
 }
@@ -82,7 +102,10 @@ static int compare_piece(const void *a, const void *b) {
 
 /* Time in which at least one of the spans is active, clipped to the interval. */
 static int64_t union_of(const bt_model *model, bt_model_piece *spans, size_t count) {
-  qsort(spans, count, sizeof *spans, compare_piece);
+  bool sorted = true; /* they mostly are */
+  for (size_t i = 1; i < count && sorted; i++)
+    sorted = spans[i - 1].start <= spans[i].start;
+  if (!sorted) qsort(spans, count, sizeof *spans, compare_piece);
   int64_t total = 0;
   int64_t time = model->start;
   for (size_t i = 0; i < count; i++) {
