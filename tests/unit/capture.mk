@@ -52,3 +52,10 @@ tests_capture_test_dlopen_SOURCES = tests/capture/test_dlopen.c $(capture_test_s
 tests_capture_test_dlopen_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_dlopen_CFLAGS = $(unit_cflags)
 tests_capture_test_dlopen_LDADD = libwire.la $(CMOCKA_LIBS)
+
+# writer, reader and recover together
+unit_programs += tests/capture/test_kill
+tests_capture_test_kill_SOURCES = tests/capture/test_kill.c $(capture_test_support)
+tests_capture_test_kill_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_kill_CFLAGS = $(unit_cflags)
+tests_capture_test_kill_LDADD = libbubbletop.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
