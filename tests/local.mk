@@ -10,6 +10,7 @@ include tests/simulate/local.mk
 include tests/accounting/local.mk
 include tests/screen/local.mk
 include tests/record/local.mk
+include tests/plan/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

@@ -42,7 +42,7 @@ done
 # The README has every warning's code, and every variable that the library reads.
 codes=$(cd "$top_srcdir" && {
   sed -n '/^const char \*bt_problem_code/,/^}/p' formats/problems.c | grep -oE '= "[a-z_]+"'
-  cat tui/analysis/*.c tui/commands/*.c | grep -oE '(bt_account_warn|add_warning)\([^"]*"[a-z_]+"'
+  cat tui/analysis/*.c tui/commands/*.c | grep -oE '(bt_account_warn|bt_plan_warn|add_warning)\([^"]*"[a-z_]+"'
 } | sed 's/.*"\([a-z_]*\)"/\1/' | sort -u)
 [ "$(echo "$codes" | wc -l)" -gt 20 ] || complain "found only these codes in the sources:" $codes
 for code in $codes; do grep -q "^|.*\`$code\`.*|" "$readme" || complain "the README lacks the warning $code"; done

@@ -41,3 +41,8 @@ unit_programs += tests/unit/test_accounting_withheld
 tests_unit_test_accounting_withheld_SOURCES = tests/unit/test_accounting_withheld.c tests/unit/account_trace.h tests/unit/account_simulated.h
 tests_unit_test_accounting_withheld_CFLAGS = $(unit_cflags)
 tests_unit_test_accounting_withheld_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+unit_programs += tests/unit/test_compare
+tests_unit_test_compare_SOURCES = tests/unit/test_compare.c tests/unit/account_trace.h tests/unit/account_simulated.h \
+	tests/unit/simulated_trace.h
+tests_unit_test_compare_CFLAGS = $(unit_cflags)
+tests_unit_test_compare_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

@@ -48,6 +48,8 @@ int bt_command_record(int argc, char **argv);
 extern const bt_option bt_record_option_table[];
 int bt_command_report(int argc, char **argv);
 extern const bt_option bt_report_options[];
+int bt_command_compare(int argc, char **argv);
+extern const bt_option bt_compare_options[];
 int bt_command_simulate(int argc, char **argv);
 extern const bt_option bt_simulate_options[];
 extern const bt_option bt_view_options_table[];

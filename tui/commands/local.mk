@@ -12,3 +12,5 @@ libcommands_la_SOURCES += tui/commands/record.h tui/commands/record.c tui/comman
 	tui/commands/record_environment.c tui/commands/record_command.c tui/commands/record_summary.c
 # Where record looks for what processes load, beside the places that are relative to the program.
 libcommands_la_CPPFLAGS = $(AM_CPPFLAGS) -DBT_LIBDIR='"$(libdir)"' -DBT_DATADIR='"$(pkgdatadir)"'
+libcommands_la_SOURCES += tui/commands/compare.h tui/commands/compare.c tui/commands/compare_text.c \
+	tui/commands/compare_document.c

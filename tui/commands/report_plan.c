@@ -2,6 +2,7 @@
 #include "tui/commands/report_plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,24 +83,24 @@ static void print_order(const bt_plan_overlay *plan, const bt_report *report, FI
   fputc('\n', out);
 }
 
-static void print_lateness(const bt_plan_overlay *plan, FILE *out) {
+static void print_lateness(const bt_plan_overlay *plan, int width, FILE *out) {
+  char text[256] = "the steps took as long as planned";
   char time[32];
   char op[64];
   if (!plan->late_known) return;
   int64_t late = plan->late_ns / (int64_t)plan->timed_steps;
-  if (late == 0) {
-    fputs("the steps took as long as planned", out);
-  } else {
-    double percent = 100 * (double)plan->late_ns / (double)plan->planned_ns;
-    fprintf(out, "a step took %s (%.1f %%) %s than planned",
-            bt_report_time(time, sizeof time, (double)(late < 0 ? -late : late)), percent < 0 ? -percent : percent,
-            late < 0 ? "less" : "longer");
+  if (late != 0) {
+    double percent = 100 * fabs((double)plan->late_ns / (double)plan->planned_ns);
+    (void)snprintf(text, sizeof text, "a step took %s (%.1f %%) %s than planned",
+                   bt_report_time(time, sizeof time, fabs((double)late)), percent, late < 0 ? "less" : "longer");
   }
   if (plan->worst.rank >= 0) {
-    fprintf(out, "; latest %s on rank %d, by %s", op_text(op, sizeof op, &plan->worst.op, plan->chunks > 1),
-            plan->worst.rank, bt_report_time(time, sizeof time, (double)plan->worst.ns));
+    size_t used = strlen(text);
+    (void)snprintf(text + used, sizeof text - used, "; latest %s, rank %d: %s",
+                   op_text(op, sizeof op, &plan->worst.op, plan->chunks > 1), plan->worst.rank,
+                   bt_report_time(time, sizeof time, (double)plan->worst.ns));
   }
-  fputc('\n', out);
+  bt_report_wrapped(out, text, 0, width);
 }
 
 /* What a stage is listed by: how far it is from the plan. */
@@ -152,10 +153,10 @@ static void print_deviations(const bt_plan_overlay *plan, const bt_plan_deviatio
   for (size_t i = 0; i < count && i < MOST_DEVIATIONS; i++) {
     const bt_plan_deviation *one = &list[i];
     char op[64];
-    fprintf(out, "%-11s rank %-5d %-14s", what, one->rank, op_text(op, sizeof op, &one->op, plan->chunks > 1));
-    if (one->planned_place >= 0) fprintf(out, " planned as op %d", one->planned_place);
-    if (one->place >= 0) fprintf(out, "%s ran as op %d", one->planned_place >= 0 ? "," : "", one->place);
-    if (plan->step_count > 1) fprintf(out, ", in %" PRId64 " of %zu steps", one->steps, plan->step_count);
+    fprintf(out, "%-11s rank %-5d %-11s", what, one->rank, op_text(op, sizeof op, &one->op, plan->chunks > 1));
+    if (one->planned_place >= 0) fprintf(out, " planned at %d", one->planned_place);
+    if (one->place >= 0) fprintf(out, "%s ran at %d", one->planned_place >= 0 ? "," : "", one->place);
+    if (plan->step_count > 1) fprintf(out, ", %" PRId64 " of %zu steps", one->steps, plan->step_count);
     fputc('\n', out);
   }
   if (count > MOST_DEVIATIONS) fprintf(out, "%-11s and %zu more; --json has them\n", what, count - MOST_DEVIATIONS);
@@ -166,7 +167,7 @@ void bt_report_plan_text(const bt_report *report, const bt_report_look *look, FI
   if (look->color) fputs("\033[1m", out);
   print_order(plan, report, out);
   if (look->color) fputs("\033[0m", out);
-  print_lateness(plan, out);
+  print_lateness(plan, look->width, out);
   print_stages(plan, out);
   print_deviations(plan, plan->displaced_list, plan->displaced_listed, "displaced", out);
   print_deviations(plan, plan->missing_list, plan->missing_listed, "missing", out);

@@ -99,7 +99,7 @@ const char *bt_report_time(char *text, size_t room, double ns) {
   while (fabs(ns) >= units[i].limit * 0.99995)
     i++;
   double value = ns / units[i].unit;
-  (void)snprintf(text, room, "%.*f %s", i == 0 ? 0 : value < 10 ? 2 : 1, value, units[i].name);
+  (void)snprintf(text, room, "%.*f %s", i == 0 ? 0 : fabs(value) < 10 ? 2 : 1, value, units[i].name);
   return text;
 }
 

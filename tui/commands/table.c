@@ -15,6 +15,8 @@ const bt_command bt_commands[] = {
      bt_command_record},
     {"report", "RUN|FILE... [--json|--csv] [--steps A..B] [--plan P] [--fail-if CONDITION] [--watch]",
      "where the time went: bubble, messages, waits, of every stage", bt_report_options, bt_command_report},
+    {"compare", "A B [--json]", "two runs: where a step's time changed, by class, stage and link", bt_compare_options,
+     bt_command_compare},
     {"simulate", "--schedule NAME --stages P --microbatches M [OPTION...] -o RUN",
      "write the capture of a run that never was", bt_simulate_options, bt_command_simulate},
     {"info", "RUN|FILE... [--json]", "what a run is: ranks, files, writers, what is missing or damaged",
