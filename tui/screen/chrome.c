@@ -245,7 +245,8 @@ void bt_chrome_axis(bt_view *view, bt_grid *grid) {
   int cursor = bt_view_column(view, view->cursor.time);
   if (view->parked || cursor < 0) return;
   bt_cell *cell = bt_grid_at(grid, 1, view->left + cursor);
-  if (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_STEP)) {
+  bool inside_label = cursor > 0 && cursor + 1 < view->columns && cell[-1].glyph != ' ' && cell[1].glyph != ' ';
+  if ((cell->glyph == ' ' && !inside_label) || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_STEP)) {
     cell->glyph = bt_theme_glyph(&view->theme, BT_GLYPH_CURSOR);
   } else {
     cell->attributes |= BT_ATTR_UNDERLINE; /* a label stays readable */
@@ -269,6 +270,7 @@ static void put_bar(const bt_view *view, bt_grid *grid, int y, int x, int width,
 }
 
 void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
+  y += (view->height - 1) / 2;
   bool here = bt_view_row(view) == row;
   bool wide = view->left >= 19;
   bt_color fg = here ? BT_COLOR_STRONG : BT_COLOR_DEFAULT;
@@ -315,7 +317,7 @@ static void put_time_bar(bt_view *view, bt_grid *grid, int y) {
     int to = rest ? x + width : x + (int)(done * width + 0.5);
     if (to <= from) continue;
     unsigned kind = bt_lod_kind(BT_LANE_COMPUTE, slot);
-    bt_color color = rest ? BT_COLOR_BUBBLE : bt_theme_kind(kind, 0);
+    bt_color color = rest ? BT_COLOR_BUBBLE : bt_theme_kind(kind);
     unsigned attributes = view->theme.level == BT_LEVEL_MONO && !rest ? BT_ATTR_REVERSE : 0;
     uint32_t fill = rest && !bt_theme_fine(&view->theme) ? '.' : ' ';
     bt_grid_fill(grid, y, from, to - from, fill, bt_theme_text_on(color), color, attributes);

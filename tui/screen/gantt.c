@@ -11,7 +11,8 @@ enum { NOTHING = 0 };
 typedef struct painter {
   bt_view *view;
   bt_grid *grid;
-  int y;
+  int top, height; /* rows of cells */
+  int y; /* the one with the labels */
   const bt_row *row;
   const bt_rank *rank;
   const bt_track *track;
@@ -32,7 +33,13 @@ static int eighth_of(const painter *p, int64_t raw) {
 
 static bt_color span_color(const painter *p, size_t index) {
   const bt_span *span = &p->track->spans[index];
-  return index == p->selected ? BT_COLOR_SELECT : bt_theme_kind(span->kind, span->chunk);
+  return index == p->selected ? BT_COLOR_SELECT : bt_theme_block(span->kind, span->chunk, span->microbatch);
+}
+
+/* The same in all rows of cells. */
+static void put(painter *p, int x, uint32_t glyph, bt_color fg, bt_color bg, unsigned attributes) {
+  for (int y = p->top; y < p->top + p->height; y++)
+    bt_grid_put(p->grid, y, x, glyph, fg, bg, attributes);
 }
 
 static void put_idle(painter *p, int column) {
@@ -46,14 +53,15 @@ static void put_idle(painter *p, int column) {
 
 /* A block that begins within a cell: the left part of the cell in reverse video. Switching that on and off takes more bytes
  * than the rest of the cell, so while the picture runs, starts are drawn with the glyphs that fill a right part: those of
- * a half and of an eighth. */
+ * a half and of an eighth. In high rows too: where a font's blocks do not fill the cell, reverse video leaves lines. */
 static void put_start(painter *p, int x, unsigned split, bt_color color) {
-  if (split == 1 && p->running)
-    bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
-  else if (p->running || split == 4)
-    bt_grid_put(p->grid, p->y, x, bt_glyph_right(split == 7 ? 1 : 4), color, BT_COLOR_DEFAULT, 0);
+  bool coarse = p->running || p->height > 1;
+  if (split == 1 && coarse)
+    put(p, x, ' ', BT_COLOR_DEFAULT, color, 0);
+  else if (coarse || split == 4)
+    put(p, x, bt_glyph_right(split == 7 ? 1 : 4), color, BT_COLOR_DEFAULT, 0);
   else
-    bt_grid_put(p->grid, p->y, x, bt_glyph_left(split), color, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
+    put(p, x, bt_glyph_left(split), color, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
 }
 
 /* The two-part picture that is nearest to eight eighths: left colour up to `split`, then the right one. */
@@ -66,7 +74,7 @@ static void put_eighths(painter *p, int column, const uint8_t *eighths) {
     if (eighths[0] == NOTHING)
       put_idle(p, column);
     else
-      bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
+      put(p, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
     return;
   }
   unsigned best = 9, split = 0;
@@ -87,12 +95,16 @@ static void put_eighths(painter *p, int column, const uint8_t *eighths) {
   if (left == NOTHING)
     put_start(p, x, split, (bt_color)right);
   else
-    bt_grid_put(p->grid, p->y, x, bt_glyph_left(split), (bt_color)left, (bt_color)right, 0);
+    put(p, x, bt_glyph_left(split), (bt_color)left, (bt_color)right, 0);
 }
 
 static void put_letter(painter *p, int column, unsigned kind, bt_color color, char letter) {
   unsigned attributes = p->view->theme.level == BT_LEVEL_MONO && kind != BT_GATE ? BT_ATTR_REVERSE : 0;
-  bt_grid_put(p->grid, p->y, p->view->left + column, (uint32_t)letter, bt_theme_text_on(color), color, attributes);
+  bool mono = p->view->theme.level == BT_LEVEL_MONO;
+  for (int y = p->top; y < p->top + p->height; y++) {
+    uint32_t glyph = y == p->y ? (uint32_t)letter : mono ? '-' : ' ';
+    bt_grid_put(p->grid, y, p->view->left + column, glyph, bt_theme_text_on(color), color, attributes);
+  }
 }
 
 /* The two largest kinds of a sum; gates do not count. Returns how many there are (0, 1, 2). */
@@ -121,7 +133,7 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
     return;
   }
   unsigned kind = bt_lod_kind(lane, first);
-  bt_color color = bt_theme_kind(kind, 0), above = BT_COLOR_DEFAULT;
+  bt_color color = bt_theme_kind(kind), above = BT_COLOR_DEFAULT;
   double busy = (double)bt_lod_busy(sum, lane) / (double)p->view->width;
   if (!p->fine) {
     char letter = bt_theme_letter(kind);
@@ -132,17 +144,22 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
       put_letter(p, column, kind, color, letter);
     return;
   }
-  unsigned height = (unsigned)(busy * 8 + 0.5);
-  if (height >= 8 && kinds == 2) {
+  int all = p->height * 8, height = (int)(busy * all + 0.5);
+  if (height >= all && kinds == 2) {
     double share = (double)sum->busy[first] / (double)(sum->busy[first] + sum->busy[second]);
-    height = (unsigned)(share * 8 + 0.5);
-    above = bt_theme_kind(bt_lod_kind(lane, second), 0);
+    height = (int)(share * all + 0.5);
+    above = bt_theme_kind(bt_lod_kind(lane, second));
   }
-  int x = p->view->left + column;
-  if (height >= 8)
-    bt_grid_put(p->grid, p->y, x, ' ', BT_COLOR_DEFAULT, color, 0);
-  else
-    bt_grid_put(p->grid, p->y, x, bt_glyph_lower(height > 0 ? height : 1), color, above, 0);
+  if (height == 0) height = 1;
+  for (int y = p->top + p->height - 1; y >= p->top; y--, height -= 8) {
+    int x = p->view->left + column;
+    if (height >= 8)
+      bt_grid_put(p->grid, y, x, ' ', BT_COLOR_DEFAULT, color, 0);
+    else if (height > 0)
+      bt_grid_put(p->grid, y, x, bt_glyph_lower((unsigned)height), color, above, 0);
+    else
+      bt_grid_put(p->grid, y, x, ' ', BT_COLOR_DEFAULT, above, 0);
+  }
 }
 
 /* --- segments ---------------------------------------------------------------------------------------------------------- */
@@ -186,7 +203,7 @@ static void label_block(painter *p, const block *b) {
     if (p->view->eighths[column * 8] != (uint8_t)span_color(p, b->span)) return;
   }
   bt_color block_color = span_color(p, b->span);
-  bt_color kind = bt_theme_kind(p->track->spans[b->span].kind, p->track->spans[b->span].chunk);
+  bt_color kind = bt_theme_kind(p->track->spans[b->span].kind);
   bt_color fg = block_color == BT_COLOR_SELECT ? kind : bt_theme_text_on(block_color);
   /* centred on the block itself, not on its whole cells */
   int at = (b->from + b->to - length * 8 + 4) / 16;
@@ -237,7 +254,8 @@ static bool next_block(const painter *p, size_t *at, block *b) {
 static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
-  *p = (painter){.view = view, .grid = grid, .y = y, .row = row, .rank = rank};
+  *p = (painter){.view = view, .grid = grid, .top = y, .height = view->height, .row = row, .rank = rank};
+  p->y = y + (view->height - 1) / 2;
   p->track = &rank->tracks[lane];
   p->lod = bt_lod_of(view->lods, row->rank_index, lane);
   p->fine = bt_theme_fine(&view->theme);
@@ -269,7 +287,7 @@ static void paint_open(painter *p) {
     if (until > p->clip) until = p->clip;
     int from = eighth_of(p, event->start), to = eighth_of(p, until);
     if (to == from && to < p->view->columns * 8 && event->start >= bt_raw_time(p->rank, p->view->origin)) to++;
-    bt_color color = bt_theme_kind(kind, event->chunk);
+    bt_color color = bt_theme_block(kind, event->chunk, event->microbatch);
     for (int column = from / 8; column * 8 < to; column++) {
       bt_lod_sum *sum = &p->view->sums[column];
       if (!sum->segments && sum->starts > 0) continue;
@@ -285,11 +303,11 @@ static void paint_open(painter *p) {
 
 /* While the picture runs every byte counts: a few whole cells beside partial ones are drawn in the foreground, as those are,
  * instead of as background. */
-static void economize(painter *p) {
+static void economize(painter *p, int y) {
   enum { FEW = 4 };
   int end = p->view->left + p->view->columns;
   for (int x = p->view->left; x < end;) {
-    const bt_cell *cell = bt_grid_at(p->grid, p->y, x);
+    const bt_cell *cell = bt_grid_at(p->grid, y, x);
     uint8_t color = cell->bg;
     int run = 0;
     bool blank = true;
@@ -299,7 +317,7 @@ static void economize(painter *p) {
     }
     if (run == 0) run = 1;
     if (color != BT_COLOR_DEFAULT && blank && run <= FEW) {
-      bt_grid_fill(p->grid, p->y, x, run, bt_glyph_left(8), (bt_color)color, BT_COLOR_DEFAULT, 0);
+      bt_grid_fill(p->grid, y, x, run, bt_glyph_left(8), (bt_color)color, BT_COLOR_DEFAULT, 0);
     }
     x += run;
   }
@@ -325,7 +343,8 @@ static void draw_fine(painter *p) {
   }
   for (size_t at = 0; next_block(p, &at, &b);)
     label_block(p, &b);
-  if (p->running) economize(p);
+  for (int y = p->top; y < p->top + p->height && p->running; y++)
+    economize(p, y);
 }
 
 static void draw_letters(painter *p) {
@@ -348,7 +367,7 @@ static void cut_at_clock(painter *p) {
   if (p->clip == INT64_MAX) return;
   int column = bt_view_column(p->view, bt_view_time(p->rank, p->clip));
   for (column = column < 0 ? 0 : column + 1; column < p->view->columns; column++) {
-    bt_grid_put(p->grid, p->y, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+    put(p, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   }
 }
 
@@ -361,11 +380,13 @@ static void draw_step_lines(painter *p) {
     int column = bt_view_column(view, view->steps.items[index].begin);
     if (column < 0 || view->steps.items[index].begin > view->last) continue;
     if (column - previous < 8 && previous >= 0) return; /* too many to be lines */
-    bt_cell *cell = bt_grid_at(p->grid, p->y, view->left + column);
-    if (cell->bg == BT_COLOR_DEFAULT && !(cell->attributes & BT_ATTR_REVERSE) &&
-        (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_DOT))) {
-      bt_grid_put(p->grid, p->y, view->left + column, bt_theme_glyph(&view->theme, BT_GLYPH_STEP), BT_COLOR_FAINT,
-                  BT_COLOR_DEFAULT, 0);
+    for (int y = p->top; y < p->top + p->height; y++) {
+      bt_cell *cell = bt_grid_at(p->grid, y, view->left + column);
+      if (cell->bg == BT_COLOR_DEFAULT && !(cell->attributes & BT_ATTR_REVERSE) &&
+          (cell->glyph == ' ' || cell->glyph == bt_theme_glyph(&view->theme, BT_GLYPH_DOT))) {
+        bt_grid_put(p->grid, y, view->left + column, bt_theme_glyph(&view->theme, BT_GLYPH_STEP), BT_COLOR_FAINT,
+                    BT_COLOR_DEFAULT, 0);
+      }
     }
     previous = column;
   }

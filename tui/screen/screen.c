@@ -5,18 +5,14 @@
 #include "tui/screen/text.h"
 
 static bt_status draw_rows(bt_view *view, bt_grid *grid) {
-  for (int line = 0; line < view->area_rows; line++) {
-    size_t index = view->top_row + (size_t)(line / view->spacing);
-    if (index >= view->rows.count) break;
+  int y = view->area_top, end = view->area_top + view->area_rows;
+  for (size_t index = view->top_row; index < view->rows.count && y + view->height <= end; index++, y += view->spacing) {
     const bt_row *row = &view->rows.items[index];
-    int y = view->area_top + line;
-    if (line % view->spacing == 0) {
-      bt_chrome_row(view, row, grid, y);
-      bt_status status = view->width > 0 ? bt_gantt_row(view, row, grid, y) : BT_OK;
-      if (status != BT_OK) return status;
-    } else if (line % view->spacing == view->spacing - 1 && index + 1 < view->rows.count && !row->is_lane &&
-               !row[1].is_lane) {
-      bt_gantt_messages(view, row, row + 1, grid, y);
+    bt_chrome_row(view, row, grid, y);
+    bt_status status = view->width > 0 ? bt_gantt_row(view, row, grid, y) : BT_OK;
+    if (status != BT_OK) return status;
+    if (view->spacing > view->height && index + 1 < view->rows.count && !row->is_lane && !row[1].is_lane) {
+      bt_gantt_messages(view, row, row + 1, grid, y + view->height);
     }
   }
   return BT_OK;
@@ -69,7 +65,7 @@ bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
   const bt_row *row = bt_view_row(view);
   if (row != NULL) {
     int line = (int)((size_t)(row - view->rows.items) - view->top_row) * view->spacing;
-    grid->cursor_row = view->parked ? -1 : view->area_top + line;
+    grid->cursor_row = view->parked ? -1 : view->area_top + line + (view->height - 1) / 2;
     grid->cursor_column = view->left + cursor;
   }
   bt_chrome_bottom(view, grid);

@@ -17,12 +17,18 @@ static const bt_shade shades[BT_COLOR_COUNT] = {
     [BT_COLOR_LIGHT_TEXT] = {15, 15, 15, 7},
     [BT_COLOR_DARK_TEXT] = {0, 0, 0, 0},
     [BT_COLOR_F] = {32, 32, 4, 4},
-    [BT_COLOR_F_ALT] = {25, 25, 12, 4},
+    [BT_COLOR_F_ODD] = {26, 26, 4, 4},
+    [BT_COLOR_F_ALT] = {62, 62, 12, 4},
+    [BT_COLOR_F_ALT_ODD] = {61, 61, 12, 4},
     [BT_COLOR_B] = {36, 36, 2, 2},
-    [BT_COLOR_B_ALT] = {29, 29, 10, 2},
+    [BT_COLOR_B_ODD] = {29, 29, 2, 2},
+    [BT_COLOR_B_ALT] = {30, 30, 10, 2},
+    [BT_COLOR_B_ALT_ODD] = {23, 23, 10, 2},
     [BT_COLOR_W] = {214, 214, 3, 3},
+    [BT_COLOR_W_ODD] = {178, 178, 3, 3},
     [BT_COLOR_W_ALT] = {172, 172, 11, 3},
-    [BT_COLOR_FB] = {97, 97, 5, 5},
+    [BT_COLOR_W_ALT_ODD] = {136, 136, 11, 3},
+    [BT_COLOR_FB] = {133, 133, 5, 5},
     [BT_COLOR_RECOMPUTE] = {67, 67, 12, 4},
     [BT_COLOR_OPTIMIZER] = {185, 185, 11, 3},
     [BT_COLOR_OTHER] = {245, 247, 7, 7},
@@ -44,13 +50,19 @@ int bt_theme_number(const bt_theme *theme, bt_color color) {
   }
 }
 
-bt_color bt_theme_kind(unsigned kind, int chunk) {
-  bool odd = chunk > 0 && chunk % 2 == 1;
+bt_color bt_theme_block(unsigned kind, int chunk, int32_t microbatch) {
+  bt_color color = bt_theme_kind(kind);
+  if (color != BT_COLOR_F && color != BT_COLOR_B && color != BT_COLOR_W) return color;
+  unsigned shade = (microbatch > 0 && microbatch % 2 == 1 ? 1u : 0u) + (chunk > 0 && chunk % 2 == 1 ? 2u : 0u);
+  return (bt_color)(color + shade);
+}
+
+bt_color bt_theme_kind(unsigned kind) {
   switch (kind) {
-  case BT_F: return odd ? BT_COLOR_F_ALT : BT_COLOR_F;
+  case BT_F: return BT_COLOR_F;
   case BT_B:
-  case BT_BW: return odd ? BT_COLOR_B_ALT : BT_COLOR_B;
-  case BT_W: return odd ? BT_COLOR_W_ALT : BT_COLOR_W;
+  case BT_BW: return BT_COLOR_B;
+  case BT_W: return BT_COLOR_W;
   case BT_FB: return BT_COLOR_FB;
   case BT_RECOMPUTE: return BT_COLOR_RECOMPUTE;
   case BT_OPTIMIZER: return BT_COLOR_OPTIMIZER;
@@ -65,8 +77,12 @@ bt_color bt_theme_kind(unsigned kind, int chunk) {
 bt_color bt_theme_text_on(bt_color block) {
   switch (block) {
   case BT_COLOR_F:
+  case BT_COLOR_F_ODD:
   case BT_COLOR_F_ALT:
+  case BT_COLOR_F_ALT_ODD:
+  case BT_COLOR_B_ODD:
   case BT_COLOR_B_ALT:
+  case BT_COLOR_B_ALT_ODD:
   case BT_COLOR_FB:
   case BT_COLOR_RECOMPUTE:
   case BT_COLOR_BUBBLE: return BT_COLOR_LIGHT_TEXT;

@@ -23,11 +23,17 @@ typedef enum bt_color {
   BT_COLOR_LIGHT_TEXT,
   BT_COLOR_DARK_TEXT,
   BT_COLOR_F,
+  BT_COLOR_F_ODD, /* of an odd microbatch: so that neighbours are told apart */
   BT_COLOR_F_ALT, /* the same kind in an odd model chunk */
+  BT_COLOR_F_ALT_ODD,
   BT_COLOR_B,
+  BT_COLOR_B_ODD,
   BT_COLOR_B_ALT,
+  BT_COLOR_B_ALT_ODD,
   BT_COLOR_W,
+  BT_COLOR_W_ODD,
   BT_COLOR_W_ALT,
+  BT_COLOR_W_ALT_ODD,
   BT_COLOR_FB,
   BT_COLOR_RECOMPUTE,
   BT_COLOR_OPTIMIZER,
@@ -57,7 +63,9 @@ static inline bool bt_theme_fine(const bt_theme *theme) {
   return theme->utf8 && theme->level == BT_LEVEL_256;
 }
 
-bt_color bt_theme_kind(unsigned kind, int chunk);
+bt_color bt_theme_kind(unsigned kind);
+/* The shade of a block: chunks and neighbouring microbatches differ (-1: none). */
+bt_color bt_theme_block(unsigned kind, int chunk, int32_t microbatch);
 /* The colour of text on a block of this colour. */
 bt_color bt_theme_text_on(bt_color block);
 /* One letter a kind, for cells too small for more and terminals without colours. */

@@ -159,11 +159,15 @@ static void lay_out(bt_view *view, int rows, int columns) {
   /* what lies below: footer, cursor line, the bar, the verdict, steps and a rule where there is room */
   int below = rows < 12 ? 2 : rows < 16 ? 3 : rows < 20 ? 4 : 6;
   view->area_rows = rows - view->area_top - below;
-  view->spacing = (int64_t)view->rows.count * 2 - 1 <= view->area_rows ? 2 : 1;
+  /* rows that are higher than a few cells gain nothing */
+  int64_t rows_shown = view->rows.count > 0 ? (int64_t)view->rows.count : 1;
+  int64_t most = (view->area_rows + 1) / rows_shown;
+  view->spacing = most < 1 ? 1 : most > BT_VIEW_ROW_HEIGHT + 1 ? BT_VIEW_ROW_HEIGHT + 1 : (int)most;
+  view->height = view->spacing > 1 ? view->spacing - 1 : 1;
 }
 
 static void keep_row_visible(bt_view *view) {
-  size_t shown = (size_t)((view->area_rows + view->spacing - 1) / view->spacing);
+  size_t shown = (size_t)((view->area_rows + view->spacing - view->height) / view->spacing);
   const bt_row *row = bt_view_row(view);
   size_t at = row == NULL ? 0 : (size_t)(row - view->rows.items);
   if (at < view->top_row) view->top_row = at;

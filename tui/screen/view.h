@@ -23,7 +23,8 @@ enum {
   BT_VIEW_MIN_COLUMNS = 40,
   BT_VIEW_MIN_ROWS = 10,
   BT_VIEW_HISTORY = 32,
-  BT_VIEW_QUERY = 80
+  BT_VIEW_QUERY = 80,
+  BT_VIEW_ROW_HEIGHT = 3 /* cells at most */
 };
 
 /* What the accounting says of one step. */
@@ -107,7 +108,8 @@ typedef struct bt_view {
   /* layout of the last frame */
   int screen_rows, screen_columns;
   int left, columns; /* the timeline: first column, how many */
-  int area_top, area_rows, spacing; /* spacing: 2 where there is room for messages between rows */
+  int area_top, area_rows;
+  int height, spacing; /* of a row; what is left between rows shows messages */
   /* scratch of the drawing */
   bt_lod_sum *sums;
   uint8_t *eighths; /* 8 a column */
