@@ -23,6 +23,8 @@
  *       to the next new thread. At most 1024 threads can record at a time; records of more are dropped and counted.
  *   a process has two sessions   each has its file, rings and writer thread; threads may record into both. Of one rank
  *       they are two lives, which readers report as two writers.
+ *   a tool is in the process, too (bubbletop_tool.h)   it records into the program's session; close then writes all out
+ *       and leaves the session open for the tool until exit, and open for the same directory and rank returns it.
  *   the run directory is missing   it is made if its parent exists; otherwise, or when it cannot be written to (read-only,
  *       no permission, already full), open fails with BUBBLETOP_ERR_IO and a text.
  *   the disk fills up, or writing fails, later   the writer tries again (soon, then at least each second) where it

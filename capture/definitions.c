@@ -37,7 +37,8 @@ static bt_definition *append(bt_definitions *definitions, const void *data, size
 
 static bool same_group(const bt_definition *item, const bt_event *group, size_t length) {
   return item->code == BT_GROUP && item->domain == group->domain && item->count == group->count &&
-         item->own_rank == group->own_rank && item->length == length && memcmp(item->data, group->runs, length) == 0;
+         item->own_rank == group->own_rank && item->identity == group->number && item->length == length &&
+         memcmp(item->data, group->runs, length) == 0;
 }
 
 uint32_t bt_definitions_group(bt_definitions *definitions, const bt_event *group, size_t *index, bool *known) {
@@ -56,6 +57,7 @@ uint32_t bt_definitions_group(bt_definitions *definitions, const bt_event *group
     *index = definitions->count - 1;
     item->code = BT_GROUP;
     item->id = id;
+    item->identity = group->number;
     item->domain = group->domain;
     item->own_rank = group->own_rank;
     item->count = group->count;
@@ -193,6 +195,7 @@ static bt_status add_item(bt_definition *item, bt_status (*add)(void *, const bt
   event.start = now;
   if (item->code == BT_GROUP) {
     event.group = item->id;
+    event.number = item->identity;
     event.domain = item->domain;
     event.own_rank = item->own_rank;
     event.count = item->count;

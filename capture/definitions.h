@@ -20,6 +20,7 @@ typedef struct bt_definition {
   uint8_t domain;
   int32_t own_rank, count;
   uint32_t id; /* groups */
+  uint64_t identity; /* groups whose members are not known */
   uint32_t run_count;
   uint32_t length; /* bytes of data */
   uint32_t key_length; /* BT_META of one key: where its value begins */

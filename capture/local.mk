@@ -1,13 +1,13 @@
 # What training processes load. Links formats/wire and nothing else of ours.
 lib_LTLIBRARIES += libbubbletop.la
-include_HEADERS += capture/bubbletop.h
+include_HEADERS += capture/bubbletop.h capture/bubbletop_tool.h
 dist_man_MANS += capture/man/bubbletop.3
 pkgconfig_DATA += capture/bubbletop.pc
 EXTRA_DIST += capture/bubbletop.map
 libbubbletop_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 libbubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libbubbletop_la_SOURCES = \
-	capture/bubbletop.h capture/version.c \
+	capture/bubbletop.h capture/bubbletop_tool.h capture/version.c \
 	capture/session.c capture/session.h capture/process.c capture/process.h \
 	capture/threads.c capture/threads.h capture/producer.c capture/producer.h \
 	capture/span.c capture/mark.c capture/clock.h \
@@ -17,3 +17,17 @@ libbubbletop_la_SOURCES = \
 libbubbletop_la_LIBADD = libwire.la
 libbubbletop_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -no-undefined -Wl,-z,nodelete \
 	-Wl,--version-script=$(srcdir)/capture/bubbletop.map
+
+# Loaded by programs that know nothing of it: NVTX_INJECTION64_PATH names the file.
+lib_LTLIBRARIES += libbubbletop-nvtx.la
+EXTRA_DIST += capture/nvtx.map
+libbubbletop_nvtx_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+libbubbletop_nvtx_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libbubbletop_nvtx_la_SOURCES = \
+	capture/nvtx.c capture/nvtx_abi.h capture/nvtx_chain.c capture/nvtx_chain.h \
+	capture/nvtx_domain.c capture/nvtx_domain.h capture/nvtx_range.c capture/nvtx_range.h \
+	capture/nvtx_rules.c capture/nvtx_rules.h capture/nvtx_shipped.c capture/comm.c capture/comm.h
+libbubbletop_nvtx_la_LIBADD = libbubbletop.la
+libbubbletop_nvtx_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -Wl,-z,nodelete \
+	-Wl,-rpath,'$$ORIGIN' \
+	-Wl,--version-script=$(srcdir)/capture/nvtx.map

@@ -1,8 +1,10 @@
 /* Everything that is recorded and is no span: steps, instants, counters, layout, meta, groups. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capture/bubbletop.h"
+#include "capture/bubbletop_tool.h"
 #include "capture/clock.h"
 #include "capture/producer.h"
 #include "capture/threads.h"
@@ -154,6 +156,19 @@ static bool good_ranks(const int32_t *ranks, size_t count) {
   return true;
 }
 
+/* The id of the group, which is recorded unless it was known. */
+static uint32_t define_group(bubbletop_session *session, const bt_event *group) {
+  size_t index = 0;
+  bool known = false;
+  uint32_t id = bt_definitions_group(&session->definitions, group, &index, &known);
+  if (id == 0 || known) return id;
+  bt_record record = bt_record_at(BT_GROUP, -1, -1, group->domain, -1, group->count);
+  record.other = (uint32_t)group->own_rank | (uint64_t)id << 32;
+  if (group->number != 0) record.sequence = group->number;
+  push_definition(session, record, group->runs, group->run_count * sizeof *group->runs, index);
+  return id;
+}
+
 uint32_t bubbletop_group(bubbletop_session *session, bubbletop_domain domain, const int32_t *ranks, size_t count) {
   if (is_deaf(session)) return 0;
   if ((unsigned)domain > BUBBLETOP_WORLD || !good_ranks(ranks, count)) {
@@ -170,12 +185,31 @@ uint32_t bubbletop_group(bubbletop_session *session, bubbletop_domain domain, co
   for (size_t i = 0; i < count; i++) {
     if (ranks[i] == session->config.rank) group.own_rank = (int32_t)i;
   }
-  size_t index = 0;
-  bool known = false;
-  uint32_t id = bt_definitions_group(&session->definitions, &group, &index, &known);
-  if (id == 0 || known) return id;
-  bt_record record = bt_record_at(BT_GROUP, -1, -1, (int)domain, -1, group.count);
-  record.other = (uint32_t)group.own_rank | (uint64_t)id << 32;
-  push_definition(session, record, runs, group.run_count * sizeof *runs, index);
+  return define_group(session, &group);
+}
+
+uint32_t bubbletop_group_join(bubbletop_session *session, bubbletop_domain domain,
+                              const bubbletop_communicator *communicator) {
+  if (is_deaf(session)) return 0;
+  const bubbletop_communicator *c = communicator;
+  if ((unsigned)domain > BUBBLETOP_WORLD || c == NULL || c->size < sizeof *c || c->identity == 0 ||
+      c->identity == UINT64_MAX || c->own_rank < 0 || c->own_rank >= c->count) {
+    bt_count(&session->misuse);
+    return 0;
+  }
+  static const bt_run_of_ranks none;
+  bt_event group;
+  bt_event_init(&group, BT_GROUP);
+  group.domain = (uint8_t)domain;
+  group.own_rank = c->own_rank;
+  group.count = c->count;
+  group.runs = &none;
+  group.number = c->identity;
+  uint32_t id = define_group(session, &group);
+  if (id != 0 && c->name != NULL) {
+    char key[32];
+    snprintf(key, sizeof key, "group_name.%u", id);
+    bubbletop_meta(session, key, c->name);
+  }
   return id;
 }

@@ -1,8 +1,10 @@
 #include "capture/process.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "capture/bubbletop_tool.h"
 #include "capture/clock.h"
 #include "capture/threads.h"
 #include "capture/writer.h"
@@ -15,7 +17,10 @@ static struct {
   bubbletop_session *sessions;
   bubbletop_session *finished; /* by exit(), or the parent's in a forked child: never freed */
   uint64_t serials;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT};
+  pthread_mutex_t opening; /* held while bubbletop_shared makes up its mind; before `lock` */
+  bubbletop_session *shared; /* atomic */
+  bool refused; /* bubbletop_shared must not open one (again) */
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .opening = PTHREAD_MUTEX_INITIALIZER};
 
 void bt_process_lock(void) {
   pthread_mutex_lock(&process.lock);
@@ -29,6 +34,9 @@ void bt_process_unlock(void) {
  * sessions stay in memory, for the program holds pointers to them, but take no calls any more. The descriptors are the
  * child's own; closing them does not release the parent's lock. */
 static void forget_all(void) {
+  pthread_mutex_init(&process.opening, NULL);
+  if (process.sessions != NULL) process.refused = true; /* a worker of a process that is recorded */
+  __atomic_store_n(&process.shared, NULL, __ATOMIC_RELAXED);
   bt_threads_forget();
   if (process.ready) pthread_setspecific(process.thread_key, NULL);
   while (process.sessions != NULL) {
@@ -78,6 +86,46 @@ void bt_process_leave(bubbletop_session *session, bool keep) {
 bubbletop_session *bt_process_find(uint64_t serial) {
   bubbletop_session *session = process.sessions;
   while (session != NULL && serial != 0 && session->serial != serial)
+    session = session->next;
+  return session;
+}
+
+/* Lock held. The oldest session. */
+static bubbletop_session *oldest(void) {
+  bubbletop_session *session = process.sessions;
+  while (session != NULL && session->next != NULL)
+    session = session->next;
+  return session;
+}
+
+static bubbletop_session *adopt(void) {
+  bt_process_lock();
+  bubbletop_session *session = oldest();
+  if (session != NULL) {
+    session->shared = 1;
+    __atomic_store_n(&process.shared, session, __ATOMIC_RELEASE);
+  }
+  bt_process_unlock();
+  return session;
+}
+
+bubbletop_session *bubbletop_shared(void) {
+  bubbletop_session *session = __atomic_load_n(&process.shared, __ATOMIC_ACQUIRE);
+  if (session != NULL) return session;
+  pthread_mutex_lock(&process.opening);
+  session = adopt();
+  if (session == NULL && !process.refused) {
+    process.refused = true;
+    if (bubbletop_open(NULL, &session) == BUBBLETOP_OK) session = adopt();
+  }
+  pthread_mutex_unlock(&process.opening);
+  return session;
+}
+
+bubbletop_session *bt_process_find_shared(const char *directory, int32_t rank) {
+  bubbletop_session *session = process.sessions;
+  while (session != NULL &&
+         (!session->shared || session->config.rank != rank || strcmp(session->config.directory, directory) != 0))
     session = session->next;
   return session;
 }

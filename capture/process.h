@@ -24,6 +24,9 @@ void bt_process_leave(bubbletop_session *session, bool keep);
 /* Lock held. The session of that serial, NULL when it is gone; `any` one for serial 0. */
 bubbletop_session *bt_process_find(uint64_t serial);
 
+/* Lock held. The session of that directory (as given) and rank if it is shared. */
+bubbletop_session *bt_process_find_shared(const char *directory, int32_t rank);
+
 /* Has the calling thread's destructor run when it ends. */
 void bt_process_watch_thread(void);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "capture/bubbletop_tool.h"
 #include "capture/clock.h"
 #include "capture/identity.h"
 #include "capture/process.h"
@@ -108,6 +109,10 @@ static bubbletop_status open_session(const bubbletop_config *config, bubbletop_s
   bt_config settings;
   bubbletop_status status = bt_config_resolve(&settings, config, error);
   if (status != BUBBLETOP_OK) return status;
+  bt_process_lock();
+  *out = bt_process_find_shared(settings.directory, settings.rank);
+  bt_process_unlock();
+  if (*out != NULL) return BUBBLETOP_OK;
   bubbletop_session *session = bt_process_prepare() ? new_session() : NULL;
   if (session == NULL) {
     bt_fail(error, BT_ERR_NOMEM, "not enough memory for a session");
@@ -227,12 +232,31 @@ bubbletop_status bubbletop_close(bubbletop_session *session, uint32_t limit_ms) 
   if (session == NULL) return BUBBLETOP_OK;
   /* A forked child gives up its parent's session: its locks may be in any state there, so it is left alone. */
   if (bt_writer_sink(session->writer)->header.pid != getpid()) return BUBBLETOP_OK;
+  bt_process_lock();
+  bool shared = session->shared;
+  if (!shared) bt_process_leave(session, false); /* from here on it cannot become shared */
+  bt_process_unlock();
+  if (shared) return bubbletop_flush(session, limit_ms != 0 ? limit_ms : session->config.close_ms);
   bool closed = bt_session_finish(session, limit_ms, false);
   if (!closed) return BUBBLETOP_ERR_LIMIT; /* the session may be gone already */
   if (session->exiting) return BUBBLETOP_OK;
   bubbletop_status status = session->result;
   bt_session_free(session);
   return status;
+}
+
+int32_t bubbletop_rank(const bubbletop_session *session, int32_t *world_size) {
+  if (world_size != NULL) *world_size = session != NULL ? session->config.world_size : -1;
+  return session != NULL ? session->config.rank : -1;
+}
+
+bubbletop_source bubbletop_comm_source(bubbletop_session *session, bubbletop_source source) {
+  if (session == NULL) return source;
+  uint32_t best = __atomic_load_n(&session->comm_source, __ATOMIC_RELAXED);
+  while (best < (uint32_t)source && !__atomic_compare_exchange_n(&session->comm_source, &best, (uint32_t)source, false,
+                                                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    continue;
+  return best < (uint32_t)source ? source : (bubbletop_source)best;
 }
 
 bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats *stats) {

@@ -44,7 +44,7 @@ enum {
   OPEN_BYTES = 12
 };
 enum { DROPPED_COUNT = 3, DROPPED_RING = 4 };
-enum { GROUP_ID = 2, GROUP_DOMAIN = 3, GROUP_OWN_RANK = 4, GROUP_COUNT = 5, GROUP_RUNS = 6 };
+enum { GROUP_ID = 2, GROUP_DOMAIN = 3, GROUP_OWN_RANK = 4, GROUP_COUNT = 5, GROUP_RUNS = 6, GROUP_IDENTITY = 7 };
 enum { INSTANT_MICROBATCH = 3, INSTANT_CHUNK = 4, COUNTER_VALUE = 3, ANCHOR_BASE = 3 };
 
 static inline void bt_context_begin(bt_context *context) {

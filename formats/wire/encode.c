@@ -130,7 +130,7 @@ static void pack_instant(bt_out *out, const bt_event *event, int64_t delta) {
 }
 
 static void pack_group(bt_out *out, const bt_event *event, int64_t delta) {
-  pack_mark(out, event, delta, 7);
+  pack_mark(out, event, delta, event->number != 0 ? 8 : 7);
   msgpack_pack_uint32(&out->packer, event->group);
   msgpack_pack_uint8(&out->packer, event->domain);
   msgpack_pack_int32(&out->packer, event->own_rank);
@@ -141,6 +141,7 @@ static void pack_group(bt_out *out, const bt_event *event, int64_t delta) {
     msgpack_pack_int32(&out->packer, event->runs[i].stride);
     msgpack_pack_int32(&out->packer, event->runs[i].count);
   }
+  if (event->number != 0) msgpack_pack_uint64(&out->packer, event->number);
 }
 
 static void pack_open(bt_out *out, const bt_event *event, int64_t delta) {

@@ -109,7 +109,8 @@ typedef struct bt_event {
   int64_t step; /* BT_STEP_*: step number */
   int64_t real; /* BT_CLOCK: CLOCK_REALTIME ns; BT_ANCHOR: half width ns */
   double value; /* BT_COUNTER */
-  uint64_t number; /* BT_DROPPED: spans dropped; BT_HEARTBEAT: records accepted so far; BT_ANCHOR: base id */
+  uint64_t number; /* BT_DROPPED: spans dropped; BT_HEARTBEAT: records accepted so far; BT_ANCHOR: base id;
+                      BT_GROUP: identity of a communicator in which peers are its own ranks, 0: they are global */
   uint32_t ring; /* BT_OPEN, BT_DROPPED: the ring it speaks of */
   uint8_t domain; /* BT_GROUP: bt_domain */
   int32_t own_rank; /* BT_GROUP: this process's rank inside the group, -1 unknown */

@@ -353,6 +353,7 @@ static void group(taker *from, bt_event *event) {
   event->domain = take8(from, GROUP_DOMAIN, 0);
   event->own_rank = take32(from, GROUP_OWN_RANK, -1);
   event->count = (int32_t)take(from, GROUP_COUNT, 0, 0, INT32_MAX);
+  event->number = take_u64(from, GROUP_IDENTITY);
   event->run_count = user->run_integers / 3;
   event->runs = event->run_count > 0 ? (const bt_run_of_ranks *)(const void *)user->list : NULL;
   from->wrong |= user->list_broken || user->run_integers % 3 != 0 ||

@@ -51,6 +51,7 @@ void bt_slot_from_event(bt_slot *slot, const bt_event *event) {
     slot->chunk_b = event->domain;
     slot->microbatch_b = event->count;
     slot->peer = event->own_rank;
+    slot->sequence = event->number != 0 ? (int64_t)event->number : -1;
     break;
   default:
     if (!bt_code_is_comm(event->code)) slot->sequence = event->tokens;
@@ -96,6 +97,7 @@ static bt_status group_from_slot(bt_event *event, const bt_slot *slot, const voi
   event->group = slot->group;
   event->domain = (uint8_t)slot->chunk_b;
   event->own_rank = slot->peer;
+  event->number = slot->sequence == -1 ? 0 : (uint64_t)slot->sequence;
   event->count = slot->microbatch_b;
   event->run_count = slot->extra / (uint32_t)sizeof(bt_run_of_ranks);
   event->runs = event->run_count > 0 ? extra : NULL;

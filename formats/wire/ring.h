@@ -42,7 +42,8 @@ typedef struct bt_slot {
   int32_t microbatch_b; /* BT_GATE, BT_GROUP: count */
   int32_t peer; /* BT_GROUP: own_rank */
   uint32_t group; /* BT_GROUP: id, with the domain in chunk_b */
-  int64_t sequence; /* BT_STEP_*: step; compute spans: tokens; BT_COUNTER: the bits of value */
+  int64_t sequence; /* BT_STEP_*: step; compute spans: tokens; BT_COUNTER: the bits of value; BT_GROUP:
+                       identity, -1 none */
   uint32_t bytes_low; /* comm: bytes, split so that a slot is one cache line; both words all ones: unknown */
   uint16_t bytes_high; /* 48 bits: 256 TiB */
   uint16_t extra; /* bytes of text or runs that follow in the next slots */

@@ -15,7 +15,7 @@ only() {
 
 only formats/wire 'formats/wire/'
 only formats 'formats/' formats/wire
-only capture '(capture|formats/wire)/'
+only capture '((capture|formats/wire)/|bubbletop\.h)' # installed headers lie side by side
 only tui/analysis '(tui/analysis|formats)/'
 only tui/screen '(tui/(screen|analysis)|formats)/'
 only tui/commands '(tui|formats)/'

@@ -17,6 +17,18 @@ if [ -e $library ]; then
   readelf -d $library | grep -q 'FLAGS_1.*NODELETE' || complain "$library can be unloaded (-z nodelete)"
 fi
 
+# The injected libraries export what their loaders look for, and share the one libbubbletop.
+injected() {
+  [ -e "$1" ] || return
+  exported=$(nm -D --defined-only "$1" | awk '$2 != "A" { print $3 }' | sort | tr '\n' ' ')
+  [ "$exported" = "$2 " ] || complain "$1 exports $exported"
+  needs=$(readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^lib(c|bubbletop)\.so')
+  [ -z "$needs" ] || complain "$1 needs more than libbubbletop and libc:" "$needs"
+  readelf -d "$1" | grep -q 'NEEDED.*libbubbletop\.so' || complain "$1 has a libbubbletop of its own"
+  readelf -d "$1" | grep -q 'FLAGS_1.*NODELETE' || complain "$1 can be unloaded (-z nodelete)"
+}
+injected .libs/libbubbletop-nvtx.so 'InitializeInjectionNvtx2 InitializeInjectionNvtxExtension'
+
 objects() { find "$@" -name '*.o' ! -path '*/.libs/*' 2>/dev/null; }
 
 # Library code never ends the process and never speaks.

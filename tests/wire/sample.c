@@ -134,6 +134,7 @@ static void make_group(sample *out, sample_random *random) {
   }
   event->count += (int32_t)sample_below(random, 2);
   event->runs = event->run_count > 0 ? out->runs : NULL;
+  if (sample_below(random, 4) == 0) event->number = sample_next(random) >> 1;
 }
 
 static void make_span(bt_event *event, sample_random *random, bool extreme) {

@@ -40,7 +40,7 @@ TABLE = {
     65: [("step", 0)],
     66: [("text", ""), ("microbatch", -1), ("chunk", -1)],
     67: [("text", ""), ("value", 0)],
-    68: [("group", 0), ("domain", 0), ("own_rank", -1), ("count", 0), ("runs", [])],
+    68: [("group", 0), ("domain", 0), ("own_rank", -1), ("count", 0), ("runs", []), ("n", 0)],
     69: [("map", {})],
     80: [("real", 0)],
     81: [("real", 0), ("n", 0)],
