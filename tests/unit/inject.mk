@@ -1,7 +1,7 @@
 # Tests of the injection libraries.
 unit_programs += tests/capture/test_nvtx
 tests_capture_test_nvtx_SOURCES = tests/capture/test_nvtx.c tests/capture/nvtx_client.c tests/capture/nvtx_client.h \
-	$(capture_test_support)
+	$(capture_test_sessions)
 tests_capture_test_nvtx_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_nvtx_CFLAGS = $(unit_cflags)
 tests_capture_test_nvtx_LDADD = $(capture_test_ldadd)
