@@ -21,7 +21,7 @@ tests_bench_bench_load_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
 bench_programs += tests/bench/bench_frame
 tests_bench_bench_frame_SOURCES = tests/bench/bench_frame.c
-tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS)
+tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
 
 bench_programs += tests/bench/bench_report
 tests_bench_bench_report_SOURCES = tests/bench/bench_report.c

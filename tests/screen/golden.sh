@@ -45,6 +45,8 @@ screen lanes-120x36 interleaved --utf8 --size 120x36 --script 'j Enter + + w'
 screen whole-run-200x50 interleaved --utf8 --attributes --size 200x50 --script 'a'
 screen replica-80x24 interleaved --ascii --script 'r 3 {'
 screen visible-80x24 interleaved --utf8 --script 'c c + + t'
+screen why-80x24 zb-h1 --utf8 --attributes --script 'i'
+screen why-ascii-100x30 interleaved --ascii --size 100x30 --script 'i'
 screen nonsense-80x24 zb-h1 --ascii --script 'r'
 screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
 exit $failed

@@ -8,4 +8,9 @@ unit_programs += tests/unit/test_terminal
 tests_unit_test_terminal_SOURCES = tests/unit/test_terminal.c
 tests_unit_test_terminal_CFLAGS = $(unit_cflags)
 tests_unit_test_terminal_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
-	$(MSGPACK_LIBS)
+	$(MSGPACK_LIBS) -lm
+
+unit_programs += tests/unit/test_gaps
+tests_unit_test_gaps_SOURCES = tests/unit/test_gaps.c tests/unit/account_trace.h tests/unit/account_simulated.h
+tests_unit_test_gaps_CFLAGS = $(unit_cflags)
+tests_unit_test_gaps_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

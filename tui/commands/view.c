@@ -81,18 +81,28 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
   return BT_EXIT_OK;
 }
 
-static int type_keys(bt_view *view, bt_grid *grid, const bt_view_options *options) {
+/* What the feeder's thread does for the screen. */
+static void answer(bt_view *view, bt_feeder *feeder, const bt_view_options *options) {
+  bt_feeder_listen(feeder, view);
+  bt_feeder_account(feeder);
+  bt_feeder_find_gaps(feeder);
+  bt_view_set_feed(view, feeder, options);
+}
+
+static int type_keys(bt_view *view, bt_grid *grid, bt_feeder *feeder, const bt_view_options *options) {
   const char *at = options->script != NULL ? options->script : "";
   for (;;) {
     if (bt_screen_draw(view, grid, options->rows, options->columns) != BT_OK) return BT_EXIT_NOTHING;
+    answer(view, feeder, options);
     at += strspn(at, " ");
-    if (*at == 0 || view->quit) return BT_EXIT_OK;
+    if (*at == 0 || view->quit) break;
     size_t length = strcspn(at, " ");
     bt_key key = bt_key_from_name(at, length);
     if (key == BT_KEY_NONE) return bt_usage_error("view", "--script: no key '%.*s'", (int)length, at);
     bt_screen_key(view, key);
     at += length;
   }
+  return bt_screen_draw(view, grid, options->rows, options->columns) == BT_OK ? BT_EXIT_OK : BT_EXIT_NOTHING;
 }
 
 static int save(const bt_grid *grid, const bt_theme *theme, const bt_view_options *options) {
@@ -122,11 +132,9 @@ static int save_screen(const bt_view_options *options) {
   view.speed = options->speed;
   bt_view_set_feed(&view, &feeder, options);
   if (bt_screen_draw(&view, &grid, options->rows, options->columns) == BT_OK) {
-    feeder.step_known = bt_view_last_step(&view, &feeder.step);
-    bt_feeder_account(&feeder);
-    bt_view_set_feed(&view, &feeder, options);
+    answer(&view, &feeder, options);
   }
-  int exit_status = type_keys(&view, &grid, options);
+  int exit_status = type_keys(&view, &grid, &feeder, options);
   if (exit_status == BT_EXIT_OK) exit_status = save(&grid, &theme, options);
   if (exit_status == BT_EXIT_OK && feeder.problems > 0) exit_status = BT_EXIT_PARTIAL;
   bt_view_free(&view);

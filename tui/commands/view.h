@@ -43,8 +43,13 @@ typedef struct bt_feeder {
   int64_t step;
   bool unaligned;
   bt_verdict verdict;
+  bt_accounting *account; /* of the verdict's step, NULL none */
+  bt_gaps_wanted gaps_wanted; /* by the screen */
+  bt_gaps *gaps; /* NULL none */
   int64_t accounted_at, account_cost; /* ms; the thread's alone, like what follows */
   bt_account_clock clock;
+  uint64_t gaps_generation; /* of the trace when gaps were looked for last */
+  bt_gaps_wanted gaps_tried;
 } bt_feeder;
 
 bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool follow, bt_error *error);
@@ -54,6 +59,10 @@ bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error);
 bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error);
 /* Accounts for the step that the screen wants to know of, unless it has been. */
 void bt_feeder_account(bt_feeder *feeder);
+/* Finds the gaps that the screen wants, unless it has them. */
+void bt_feeder_find_gaps(bt_feeder *feeder);
+/* Takes what the screen wants to know. */
+void bt_feeder_listen(bt_feeder *feeder, bt_view *view);
 /* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */
 void bt_feeder_close(bt_feeder *feeder);
 

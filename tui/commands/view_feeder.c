@@ -91,7 +91,7 @@ static void say_cause(const bt_accounting *a, bt_verdict *verdict) {
   double slower = 100 * (cause->factor - 1);
   switch (cause->kind) {
   case BT_CAUSE_STAGE:
-    (void)snprintf(out, room, "stage %d computes %.0f %% longer than its peers", (int)cause->stage, slower);
+    (void)snprintf(out, room, "stage %d is %.0f %% slower than its peers", (int)cause->stage, slower);
     break;
   case BT_CAUSE_LINK:
     (void)snprintf(out, room, "messages from stage %d to %d take %.1f times the usual", (int)cause->stage,
@@ -136,10 +136,12 @@ void bt_feeder_account(bt_feeder *feeder) {
     else if (!isnan(verdict.theory))
       (void)snprintf(verdict.cost, sizeof verdict.cost, "no stage, link or microbatch stands out");
   }
-  bt_accounting_free(a);
   lock(feeder);
+  bt_accounting *old = feeder->account;
   feeder->verdict = verdict;
+  feeder->account = a;
   unlock(feeder);
+  bt_accounting_free(old);
   feeder->accounted_at = now_ms();
   feeder->account_cost = feeder->accounted_at - start;
   wake(feeder);
@@ -169,6 +171,7 @@ static void *feed(void *context) {
     if (status < 0) return NULL;
     if (status != BT_OK) {
       bt_feeder_account(feeder);
+      bt_feeder_find_gaps(feeder);
       struct timespec pause = {.tv_nsec = (feeder->ended ? 4 : 1) * POLL_MS * 1000000L};
       nanosleep(&pause, NULL);
     }
@@ -224,6 +227,8 @@ void bt_feeder_close(bt_feeder *feeder) {
   }
   if (feeder->run != NULL) bt_run_close(feeder->run);
   bt_lod_set_free(&feeder->lods);
+  bt_accounting_free(feeder->account);
+  bt_gaps_free(feeder->gaps);
   close(feeder->wake[0]);
   close(feeder->wake[1]);
   pthread_mutex_destroy(&feeder->mutex);

@@ -58,6 +58,8 @@ void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_opti
   memcpy(feed->problem, feeder->problem, sizeof feed->problem);
   feed->unaligned = feeder->unaligned;
   feed->verdict = feeder->verdict;
+  feed->account = feeder->account;
+  feed->gaps = feeder->gaps;
   feed->lag = feed->live ? lag_of(view->trace) : -1;
 }
 
@@ -107,7 +109,7 @@ static bt_status draw(viewer *v) {
   bt_status status = bt_lod_set_update(&v->feeder.lods, bt_run_trace(v->feeder.run), 20000, &done);
   bt_view_set_feed(&v->view, &v->feeder, v->options);
   if (status == BT_OK) status = bt_screen_draw(&v->view, &v->grid, rows, columns);
-  v->feeder.step_known = bt_view_last_step(&v->view, &v->feeder.step);
+  bt_feeder_listen(&v->feeder, &v->view);
   pthread_mutex_unlock(&v->feeder.mutex);
   if (status == BT_OK) status = bt_terminal_draw(v->terminal, &v->grid, &v->view.theme);
   return status;

@@ -42,8 +42,24 @@ static void put(painter *p, int x, uint32_t glyph, bt_color fg, bt_color bg, uns
     bt_grid_put(p->grid, y, x, glyph, fg, bg, attributes);
 }
 
+/* Why the rank is idle in the middle of a column: a class, BT_CLASS_COUNT when that is not known or not asked. */
+static bt_class why_idle(const painter *p, int column) {
+  const bt_gaps *gaps = p->view->show_why ? p->view->feed.gaps : NULL;
+  if (gaps == NULL || p->row->is_lane) return BT_CLASS_COUNT;
+  int64_t time = bt_time_add(p->view->origin, bt_time_mul(p->view->width, column) + p->view->width / 2);
+  size_t count;
+  const bt_gap *gap = bt_gaps_from(gaps, p->rank->rank, time, &count);
+  return count > 0 && gap->start <= time ? gap->class : BT_CLASS_COUNT;
+}
+
 static void put_idle(painter *p, int column) {
   if (column < p->dots_from || column >= p->dots_to) return;
+  bt_class why = why_idle(p, column);
+  if (why != BT_CLASS_COUNT && !p->fine) {
+    bt_color color = bt_theme_class(why);
+    put(p, p->view->left + column, (uint32_t)bt_theme_class_mark(why), color, BT_COLOR_DEFAULT, 0);
+    return;
+  }
   if (p->row->is_lane && p->row->lane != BT_LANE_COMPUTE) return; /* an idle link is no bubble */
   bt_grid_put(p->grid, p->y, p->view->left + column, bt_theme_glyph(&p->view->theme, BT_GLYPH_DOT), BT_COLOR_FAINT,
               BT_COLOR_DEFAULT, 0);
@@ -144,6 +160,8 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
       put_letter(p, column, kind, color, letter);
     return;
   }
+  bt_class why = why_idle(p, column);
+  if (why != BT_CLASS_COUNT) above = bt_theme_class(why);
   int all = p->height * 8, height = (int)(busy * all + 0.5);
   if (height >= all && kinds == 2) {
     double share = (double)sum->busy[first] / (double)(sum->busy[first] + sum->busy[second]);
@@ -323,6 +341,30 @@ static void economize(painter *p, int y) {
   }
 }
 
+/* Idle time in the colours of its classes, with their names where there is room. */
+static void paint_why(painter *p, bool names) {
+  bt_view *view = p->view;
+  const bt_gaps *gaps = view->show_why && !p->row->is_lane ? view->feed.gaps : NULL;
+  if (gaps == NULL) return;
+  size_t count;
+  const bt_gap *gap = bt_gaps_from(gaps, p->rank->rank, view->origin, &count);
+  for (; count > 0 && gap->start < bt_view_end(view); gap++, count--) {
+    int from = eighth_of(p, bt_raw_time(p->rank, gap->start)), to = eighth_of(p, bt_raw_time(p->rank, gap->end));
+    bt_color color = bt_theme_class(gap->class);
+    if (!names) {
+      for (int i = from; i < to; i++) {
+        if (view->eighths[i] == NOTHING) view->eighths[i] = (uint8_t)color;
+      }
+      continue;
+    }
+    const char *title = bt_class_title(gap->class);
+    int length = (int)strlen(title), first = (from + 7) / 8, room = to / 8 - first;
+    if (room < length + 2) continue;
+    bt_grid_text(p->grid, p->y, view->left + first + (room - length) / 2, length, title, bt_theme_text_on(color), color,
+                 0);
+  }
+}
+
 static void draw_fine(painter *p) {
   bt_view *view = p->view;
   memset(view->eighths, NOTHING, (size_t)view->columns * 8);
@@ -334,6 +376,7 @@ static void draw_fine(painter *p) {
     any = true;
   }
   paint_open(p);
+  paint_why(p, false);
   for (int column = 0; column < view->columns; column++) {
     const bt_lod_sum *sum = &view->sums[column];
     if (sum->starts > 0 && !sum->segments)
@@ -343,6 +386,7 @@ static void draw_fine(painter *p) {
   }
   for (size_t at = 0; next_block(p, &at, &b);)
     label_block(p, &b);
+  paint_why(p, true);
   for (int y = p->top; y < p->top + p->height && p->running; y++)
     economize(p, y);
 }

@@ -45,6 +45,7 @@ static const bt_binding showing[] = {
     {BT_ACTION_NEXT_REPLICA, "r", NULL, "next, previous data-parallel replica", true},
     {BT_ACTION_PREVIOUS_REPLICA, "R", NULL, NULL, true},
     {BT_ACTION_SCOPE, "c", "scope", "bubble % over: last step, last 10 steps, visible range", false},
+    {BT_ACTION_WHY, "i", "why idle", "colour bubbles by their class: fill, wait, drain, p2p, collective, host", false},
     {BT_ACTION_TIMES, "t", NULL, "axis: time since the step's start, or since the run's", false},
     {BT_ACTION_NONE, NULL, NULL, NULL, false},
 };

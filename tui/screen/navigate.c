@@ -3,9 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/screen/detail.h"
-#include "tui/screen/screen.h"
-#include "tui/screen/search.h"
 #include "tui/screen/text.h"
 
 void bt_navigate_remember(bt_view *view) {
@@ -14,19 +11,6 @@ void bt_navigate_remember(bt_view *view) {
     view->history_count--;
   }
   view->history[view->history_count++] = (bt_place){view->origin, view->width, view->cursor, view->replica};
-}
-
-static void back(bt_view *view) {
-  if (view->history_count == 0) {
-    bt_view_say(view, "no jump to go back from");
-    return;
-  }
-  const bt_place *place = &view->history[--view->history_count];
-  view->origin = place->origin;
-  view->width = place->width;
-  view->cursor = place->cursor;
-  view->replica = place->replica;
-  view->follow = false;
 }
 
 static void pan(bt_view *view, int64_t columns) {
@@ -114,102 +98,6 @@ static void move_row(bt_view *view, int64_t rows) {
   view->cursor.lane = target->lane;
 }
 
-/* --- jumps -------------------------------------------------------------------------------------------------------------- */
-
-typedef struct lane_at {
-  const bt_rank *rank;
-  const bt_track *track;
-  const bt_lod *lod;
-} lane_at;
-
-static lane_at cursor_lane(const bt_view *view) {
-  const bt_row *row = bt_view_row(view);
-  bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
-  const bt_rank *rank = &view->trace->ranks[row->rank_index];
-  return (lane_at){rank, &rank->tracks[lane], bt_lod_of(view->lods, row->rank_index, lane)};
-}
-
-static void next_block(bt_view *view, int direction) {
-  lane_at at = cursor_lane(view);
-  int64_t raw = bt_raw_time(at.rank, view->cursor.time);
-  size_t index = bt_track_lower_bound(at.track, direction > 0 && raw < INT64_MAX ? raw + 1 : raw);
-  bool found = false;
-  if (direction > 0) {
-    for (; index < at.track->count && !found; index++) {
-      found = at.track->spans[index].kind != BT_GATE && bt_span_duration(at.track, &at.track->spans[index]) > 0;
-    }
-  } else {
-    for (; index > 0 && !found; index--) {
-      found = at.track->spans[index - 1].kind != BT_GATE && bt_span_duration(at.track, &at.track->spans[index - 1]) > 0;
-    }
-    index++;
-  }
-  int64_t start = found ? bt_view_time(at.rank, at.track->spans[index - 1].start) : 0;
-  if (!found || start > view->last) {
-    bt_view_say(view, "no %s block in this row", direction > 0 ? "later" : "earlier");
-    return;
-  }
-  bt_navigate_to(view, start);
-}
-
-static bool gap_near(const bt_view *view, const lane_at *at, int64_t raw, int64_t *from, int64_t *to) {
-  return bt_lod_gap_at(at->lod, at->track, raw, from, to) && *from != INT64_MIN && *to != INT64_MAX &&
-         bt_view_time(at->rank, *to) <= view->last;
-}
-
-/* A bubble counts from an eighth of a column on: shorter ones are not to be seen anyway. */
-static void next_bubble(bt_view *view, int direction) {
-  lane_at at = cursor_lane(view);
-  int64_t raw = bt_raw_time(at.rank, view->cursor.time), least = view->width / 8 + 1;
-  int64_t from, to;
-  if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) raw = direction > 0 ? to : bt_time_sub(from, 1);
-  for (size_t tries = 0; tries < 200000 && raw > INT64_MIN + 1 && raw < INT64_MAX - 1; tries++) {
-    if (bt_lod_gap_at(at.lod, at.track, raw, &from, &to)) {
-      if (from == INT64_MIN || to == INT64_MAX) break;
-      if (gap_near(view, &at, raw, &from, &to) && bt_time_sub(to, from) >= least) {
-        bt_navigate_to(view, bt_view_time(at.rank, from + (to - from) / 2));
-        return;
-      }
-      raw = direction > 0 ? to : from - 1;
-      continue;
-    }
-    size_t span;
-    if (!bt_lod_at(at.lod, at.track, raw, &span)) break;
-    int64_t end = bt_time_add(at.track->spans[span].start, bt_span_duration(at.track, &at.track->spans[span]));
-    raw = direction > 0 ? end : bt_time_sub(at.track->spans[span].start, 1);
-  }
-  bt_view_say(view, "no %s bubble in this row (of an eighth of a column or more)", direction > 0 ? "later" : "earlier");
-}
-
-static void largest_bubble(bt_view *view) {
-  int64_t best = 0, best_time = 0;
-  const bt_row *best_row = NULL;
-  int64_t view_from = view->origin > view->first ? view->origin : view->first;
-  int64_t view_to = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
-  for (size_t i = 0; i < view->rows.count; i++) {
-    const bt_row *row = &view->rows.items[i];
-    if (row->is_lane) continue;
-    const bt_rank *rank = &view->trace->ranks[row->rank_index];
-    int64_t from, to;
-    if (!bt_lod_longest_gap(bt_lod_of(view->lods, row->rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                            bt_raw_time(rank, view_from), bt_raw_time(rank, view_to), &from, &to)) {
-      continue;
-    }
-    if (bt_time_sub(to, from) <= best) continue;
-    best = bt_time_sub(to, from);
-    best_time = bt_view_time(rank, from + (to - from) / 2);
-    best_row = row;
-  }
-  if (best_row == NULL) {
-    bt_view_say(view, "no bubble in the visible range");
-    return;
-  }
-  bt_navigate_remember(view);
-  view->cursor.stage = best_row->stage;
-  view->cursor.rank = -1;
-  bt_navigate_to(view, best_time);
-}
-
 static void next_step(bt_view *view, int64_t count) {
   size_t index;
   bool inside = bt_steps_at(&view->steps, view->cursor.time, &index);
@@ -230,33 +118,6 @@ static void next_step(bt_view *view, int64_t count) {
   view->cursor.time = begin;
   view->follow = false;
   if (bt_view_column(view, begin) < 0 || bt_view_column(view, begin) >= view->columns) bt_navigate_to(view, begin);
-}
-
-static void go_to_block(bt_view *view, const bt_block *block) {
-  const bt_rank *rank = &view->trace->ranks[block->rank_index];
-  size_t members;
-  const bt_stage_member *first = bt_rows_members(&view->rows, bt_rank_stage(rank), &members);
-  bt_navigate_remember(view);
-  bool own_row = block->lane == BT_LANE_COMPUTE && members > 0 && first->rank == rank->rank;
-  view->cursor.stage = bt_rank_stage(rank);
-  view->cursor.rank = own_row ? -1 : rank->rank;
-  view->cursor.lane = block->lane;
-  if (!own_row) bt_view_open(view, view->cursor.stage, true);
-  bt_navigate_to(view, block->start);
-}
-
-static void go_to_producer(bt_view *view, bool consumer) {
-  bt_block block, other;
-  if (!bt_detail_at_cursor(view, &block) && (consumer || !bt_detail_after_bubble(view, &block))) {
-    bt_view_say(view, "the cursor is on no block: w goes to the next one");
-  } else if (consumer ? !bt_detail_consumer(view, &block, &other) : !bt_detail_producer(view, &block, &other)) {
-    bt_view_say(view,
-                consumer ? "this block's microbatch goes nowhere from here" : "this block waited for no other rank");
-  } else if (other.start > view->last) {
-    bt_view_say(view, "that has not happened yet");
-  } else {
-    go_to_block(view, &other);
-  }
 }
 
 /* --- what is shown ------------------------------------------------------------------------------------------------------- */
@@ -426,24 +287,6 @@ static void move(bt_view *view, bt_action action, unsigned count) {
   }
 }
 
-static void jump(bt_view *view, bt_action action, unsigned count) {
-  for (unsigned i = 0; i < count && view->message[0] == 0; i++) {
-    switch (action) {
-    case BT_ACTION_NEXT_BLOCK: next_block(view, 1); break;
-    case BT_ACTION_PREVIOUS_BLOCK: next_block(view, -1); break;
-    case BT_ACTION_NEXT_BUBBLE: next_bubble(view, 1); break;
-    case BT_ACTION_PREVIOUS_BUBBLE: next_bubble(view, -1); break;
-    case BT_ACTION_LARGEST_BUBBLE: largest_bubble(view); break;
-    case BT_ACTION_PRODUCER: go_to_producer(view, false); break;
-    case BT_ACTION_FOLLOW_MICROBATCH: go_to_producer(view, true); break;
-    case BT_ACTION_BACK: back(view); break;
-    case BT_ACTION_SEARCH_NEXT: (void)bt_search(view, view->query, 1); break;
-    case BT_ACTION_SEARCH_PREVIOUS: (void)bt_search(view, view->query, -1); break;
-    default: return;
-    }
-  }
-}
-
 static void change(bt_view *view, bt_action action, unsigned count) {
   switch (action) {
   case BT_ACTION_SEARCH:
@@ -461,6 +304,10 @@ static void change(bt_view *view, bt_action action, unsigned count) {
   case BT_ACTION_TIMES:
     view->absolute = !view->absolute;
     bt_view_say(view, view->absolute ? "times since the run's start" : "times since the step's start");
+    break;
+  case BT_ACTION_WHY:
+    view->show_why = !view->show_why;
+    bt_view_say(view, view->show_why ? "bubbles in the colours of what they wait for" : "bubbles plain");
     break;
   case BT_ACTION_PAUSE: set_pause(view); break;
   case BT_ACTION_FOLLOW: set_follow(view); break;
@@ -487,76 +334,8 @@ void bt_navigate(bt_view *view, bt_action action, unsigned count) {
   if (action <= BT_ACTION_CENTRE || action == BT_ACTION_NEXT_STEP || action == BT_ACTION_PREVIOUS_STEP) {
     move(view, action, count);
   } else if (action <= BT_ACTION_BACK || action == BT_ACTION_SEARCH_NEXT || action == BT_ACTION_SEARCH_PREVIOUS) {
-    jump(view, action, count);
+    bt_jump(view, action, count);
   } else {
     change(view, action, count);
   }
-}
-
-/* --- keys ---------------------------------------------------------------------------------------------------------------- */
-
-static void key_of_search(bt_view *view, bt_key key) {
-  size_t length = strlen(view->query);
-  if (key == BT_KEY_ENTER) {
-    view->asking = false;
-    bt_navigate_remember(view);
-    (void)bt_search(view, view->query, 1);
-  } else if (key == BT_KEY_ESCAPE || key == 3) {
-    view->asking = false;
-    view->query[0] = 0;
-  } else if (key == BT_KEY_BACKSPACE || key == BT_KEY_DELETE) {
-    if (length == 0)
-      view->asking = false;
-    else
-      view->query[length - 1] = 0;
-  } else if (key >= ' ' && key < 0x7F && length + 1 < sizeof view->query) {
-    view->query[length] = (char)key;
-    view->query[length + 1] = 0;
-  } else {
-    return;
-  }
-}
-
-void bt_screen_key(bt_view *view, bt_key key) {
-  view->message[0] = 0;
-  if (view->asking) {
-    key_of_search(view, key);
-    return;
-  }
-  const bt_binding *binding = bt_binding_of_key(key);
-  if (view->screen_columns > 0 &&
-      (view->screen_columns < BT_VIEW_MIN_COLUMNS || view->screen_rows < BT_VIEW_MIN_ROWS)) {
-    if (binding != NULL && (binding->action >= BT_ACTION_REDRAW)) bt_navigate(view, binding->action, 1);
-    return; /* blind keys do nothing */
-  }
-  if (view->help) {
-    bool up = key == BT_KEY_UP || key == 'k', down = key == BT_KEY_DOWN || key == 'j';
-    if (up || down)
-      view->help_top += up ? -1 : 1;
-    else
-      view->help = false;
-    if (binding != NULL && binding->action >= BT_ACTION_REDRAW && key != 'q') bt_navigate(view, binding->action, 1);
-    return;
-  }
-  if ((key >= '1' && key <= '9') || (key == '0' && view->count > 0)) {
-    view->count = view->count < 100000 ? view->count * 10 + (key - '0') : view->count;
-    return;
-  }
-  unsigned count = view->count;
-  view->count = 0;
-  if (key == BT_KEY_ESCAPE) {
-    if (count == 0) bt_view_say(view, "q quits, ? is help");
-    return;
-  }
-  if (binding == NULL) {
-    char name[16];
-    bt_view_say(view, "%s does nothing here: ? is help", bt_key_name(key, name));
-    return;
-  }
-  if (count > 1 && !binding->counts) {
-    char name[16];
-    bt_view_say(view, "%s takes no count", bt_key_name(key, name));
-    return;
-  }
-  bt_navigate(view, binding->action, count > 0 ? count : 1);
 }

@@ -35,6 +35,12 @@ static const bt_shade shades[BT_COLOR_COUNT] = {
     [BT_COLOR_P2P] = {74, 68, 14, 6},
     [BT_COLOR_COLLECTIVE] = {175, 175, 13, 5},
     [BT_COLOR_HOST] = {137, 137, 7, 7},
+    [BT_COLOR_FILL] = {242, 248, 8, 0},
+    [BT_COLOR_WAIT] = {131, 174, 5, 0},
+    [BT_COLOR_DRAIN] = {239, 251, 6, 0},
+    [BT_COLOR_MESSAGE] = {74, 117, 14, 0},
+    [BT_COLOR_GROUP] = {132, 182, 13, 0},
+    [BT_COLOR_LATE] = {94, 180, 7, 0},
     [BT_COLOR_BUBBLE] = {240, 249, 8, 0},
     [BT_COLOR_GOOD] = {114, 28, 10, 2},
     [BT_COLOR_ALERT] = {203, 160, 9, 1},
@@ -74,6 +80,41 @@ bt_color bt_theme_kind(unsigned kind) {
   }
 }
 
+bt_color bt_theme_class(bt_class class) {
+  static const uint8_t colors[BT_CLASS_COUNT] = {
+      [BT_CLASS_F] = BT_COLOR_F,
+      [BT_CLASS_B] = BT_COLOR_B,
+      [BT_CLASS_W] = BT_COLOR_W,
+      [BT_CLASS_BW] = BT_COLOR_B,
+      [BT_CLASS_FB] = BT_COLOR_FB,
+      [BT_CLASS_RECOMPUTE] = BT_COLOR_RECOMPUTE,
+      [BT_CLASS_OTHER] = BT_COLOR_OTHER,
+      [BT_CLASS_OPTIMIZER] = BT_COLOR_OPTIMIZER,
+      [BT_CLASS_EXPOSED_P2P] = BT_COLOR_MESSAGE,
+      [BT_CLASS_LATE_RECEIVER] = BT_COLOR_MESSAGE,
+      [BT_CLASS_COLLECTIVE_WAIT] = BT_COLOR_GROUP,
+      [BT_CLASS_EXPOSED_COLLECTIVE] = BT_COLOR_COLLECTIVE,
+      [BT_CLASS_FILL] = BT_COLOR_FILL,
+      [BT_CLASS_DRAIN] = BT_COLOR_DRAIN,
+      [BT_CLASS_STEADY_WAIT] = BT_COLOR_WAIT,
+      [BT_CLASS_TAIL_SYNC] = BT_COLOR_DRAIN,
+      [BT_CLASS_HOST_GAP] = BT_COLOR_LATE,
+      [BT_CLASS_BETWEEN_STEPS] = BT_COLOR_BAR,
+      [BT_CLASS_UNATTRIBUTED] = BT_COLOR_BAR,
+  };
+  return (bt_color)colors[class];
+}
+
+char bt_theme_class_mark(bt_class class) {
+  static const char marks[BT_CLASS_COUNT] = {
+      [BT_CLASS_EXPOSED_P2P] = '>',        [BT_CLASS_LATE_RECEIVER] = '<', [BT_CLASS_COLLECTIVE_WAIT] = '~',
+      [BT_CLASS_EXPOSED_COLLECTIVE] = '=', [BT_CLASS_FILL] = '/',          [BT_CLASS_DRAIN] = '\\',
+      [BT_CLASS_STEADY_WAIT] = ':',        [BT_CLASS_TAIL_SYNC] = '_',     [BT_CLASS_HOST_GAP] = '"',
+      [BT_CLASS_BETWEEN_STEPS] = '.',      [BT_CLASS_UNATTRIBUTED] = '?',
+  };
+  return marks[class] != 0 ? marks[class] : ' ';
+}
+
 bt_color bt_theme_text_on(bt_color block) {
   switch (block) {
   case BT_COLOR_F:
@@ -84,8 +125,13 @@ bt_color bt_theme_text_on(bt_color block) {
   case BT_COLOR_B_ALT:
   case BT_COLOR_B_ALT_ODD:
   case BT_COLOR_FB:
-  case BT_COLOR_RECOMPUTE:
-  case BT_COLOR_BUBBLE: return BT_COLOR_LIGHT_TEXT;
+  case BT_COLOR_RECOMPUTE: return BT_COLOR_LIGHT_TEXT;
+  case BT_COLOR_FILL:
+  case BT_COLOR_WAIT:
+  case BT_COLOR_DRAIN:
+  case BT_COLOR_GROUP:
+  case BT_COLOR_LATE:
+  case BT_COLOR_BUBBLE: return BT_COLOR_BAR_TEXT;
   default: return BT_COLOR_DARK_TEXT;
   }
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "formats/wire/event.h"
+#include "tui/analysis/accounting.h"
 
 typedef enum bt_color {
   BT_COLOR_DEFAULT, /* the terminal's own */
@@ -41,6 +42,12 @@ typedef enum bt_color {
   BT_COLOR_P2P,
   BT_COLOR_COLLECTIVE,
   BT_COLOR_HOST,
+  BT_COLOR_FILL, /* classes of idle time: grey what the schedule asks for, coloured what it does not */
+  BT_COLOR_WAIT,
+  BT_COLOR_DRAIN,
+  BT_COLOR_MESSAGE,
+  BT_COLOR_GROUP,
+  BT_COLOR_LATE, /* the host, and what nothing explains */
   BT_COLOR_BUBBLE, /* the share of bubble in bars */
   BT_COLOR_GOOD,
   BT_COLOR_ALERT,
@@ -66,6 +73,9 @@ static inline bool bt_theme_fine(const bt_theme *theme) {
 bt_color bt_theme_kind(unsigned kind);
 /* The shade of a block: chunks and neighbouring microbatches differ (-1: none). */
 bt_color bt_theme_block(unsigned kind, int chunk, int32_t microbatch);
+/* Of a class of the accounting, and its mark where there are only letters. */
+bt_color bt_theme_class(bt_class class);
+char bt_theme_class_mark(bt_class class);
 /* The colour of text on a block of this colour. */
 bt_color bt_theme_text_on(bt_color block);
 /* One letter a kind, for cells too small for more and terminals without colours. */

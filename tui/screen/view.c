@@ -303,3 +303,29 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
   rate->bubble = 1 - (double)busy / (double)rate->total;
   return true;
 }
+
+enum { MOST_GAP_STEPS = 64 };
+
+bt_gaps_wanted bt_view_wants_gaps(bt_view *view) {
+  bt_gaps_wanted wanted = {.wanted = view->show_why && view->width > 0};
+  size_t last, first;
+  if (!wanted.wanted || view->steps.count == 0) return wanted;
+  wanted.bounded = true;
+  int64_t end = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
+  (void)bt_steps_at(&view->steps, view->origin, &first);
+  wanted.wanted = bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last);
+  while (last > first && view->steps.items[last].begin > end)
+    last--;
+  if (last < first || last - first >= MOST_GAP_STEPS) wanted.wanted = false;
+  if (!wanted.wanted) return wanted;
+  wanted.first_step = view->steps.items[first].id;
+  wanted.last_step = view->steps.items[last].id;
+  return wanted;
+}
+
+const bt_accounting *bt_view_account(bt_view *view) {
+  const bt_feed *feed = &view->feed;
+  int64_t step;
+  if (feed->account == NULL || view->scope != BT_SCOPE_STEP || !feed->verdict.known) return NULL;
+  return bt_view_last_step(view, &step) && step == feed->verdict.step ? feed->account : NULL;
+}

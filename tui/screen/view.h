@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #include "formats/trace.h"
+#include "tui/analysis/accounting.h"
+#include "tui/analysis/gaps.h"
 #include "tui/analysis/lod.h"
 #include "tui/screen/grid.h"
 #include "tui/screen/keys.h"
@@ -47,7 +49,16 @@ typedef struct bt_feed {
   char problem[256]; /* the first one, for a person */
   bool unaligned; /* ranks of several hosts whose clocks could not be brought together */
   bt_verdict verdict;
+  const bt_accounting *account; /* of the verdict's step, NULL: none yet; borrowed like the trace */
+  const bt_gaps *gaps; /* of the steps that bt_view_wants_gaps names, NULL: none yet; borrowed likewise */
 } bt_feed;
+
+/* Steps whose gaps are to be told apart. */
+typedef struct bt_gaps_wanted {
+  bool wanted;
+  bool bounded; /* false: the run has no step marks */
+  int64_t first_step, last_step;
+} bt_gaps_wanted;
 
 typedef struct bt_cursor {
   int32_t stage, rank; /* rank: of a lane row; -1: the stage's own row */
@@ -76,6 +87,7 @@ typedef struct bt_view {
   bool paused;
   bool parked; /* the picture followed on and left the cursor behind: it shows again with the next move */
   bool absolute; /* times on the axis since the run's start */
+  bool show_why; /* bubbles have the colour of their class */
   bt_scope scope;
   int32_t replica;
   bt_cursor cursor;
@@ -147,5 +159,9 @@ bool bt_view_last_step(bt_view *view, int64_t *id);
 /* Of one stage, or of all (stage < 0). False: no data. */
 bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate);
 const char *bt_view_scope_label(bt_view *view);
+/* What the feed's gaps should be of now. */
+bt_gaps_wanted bt_view_wants_gaps(bt_view *view);
+/* Where the time of the last step went, if that is known and what the screen is about; NULL otherwise. */
+const bt_accounting *bt_view_account(bt_view *view);
 
 #endif

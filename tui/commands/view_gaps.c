@@ -1,0 +1,42 @@
+/* What the screen asks for beside the picture: which gaps of which steps. */
+#include <unistd.h>
+
+#include "tui/commands/view.h"
+
+enum { MOST_SPANS = 4000000 }; /* of a trace whose gaps are told apart */
+
+void bt_feeder_listen(bt_feeder *feeder, bt_view *view) {
+  feeder->step_known = bt_view_last_step(view, &feeder->step);
+  feeder->gaps_wanted = bt_view_wants_gaps(view);
+}
+
+static bool same(const bt_gaps_wanted *a, const bt_gaps_wanted *b) {
+  if (a->wanted != b->wanted || a->bounded != b->bounded) return false;
+  return !a->bounded || (a->first_step == b->first_step && a->last_step == b->last_step);
+}
+
+void bt_feeder_find_gaps(bt_feeder *feeder) {
+  bt_trace *trace = bt_run_trace(feeder->run);
+  pthread_mutex_lock(&feeder->mutex);
+  bt_gaps_wanted wanted = feeder->gaps_wanted;
+  pthread_mutex_unlock(&feeder->mutex);
+  if (!wanted.wanted || trace->span_count > MOST_SPANS) return;
+  bool grown = !wanted.bounded && trace->generation != feeder->gaps_generation;
+  if (same(&wanted, &feeder->gaps_tried) && !grown) return;
+  feeder->gaps_tried = wanted;
+  feeder->gaps_generation = trace->generation;
+  bt_accounting_options options = {.bounded = wanted.bounded,
+                                   .first_step = wanted.first_step,
+                                   .last_step = wanted.last_step,
+                                   .warmup = true,
+                                   .clock = &feeder->clock};
+  bt_gaps *gaps = NULL;
+  if (bt_gaps_find(trace, &options, &gaps, NULL) != BT_OK) return;
+  pthread_mutex_lock(&feeder->mutex);
+  bt_gaps *old = feeder->gaps;
+  feeder->gaps = gaps;
+  pthread_mutex_unlock(&feeder->mutex);
+  bt_gaps_free(old);
+  ssize_t written = write(feeder->wake[1], "", 1);
+  (void)written; /* full: it is awake already */
+}

@@ -1,0 +1,217 @@
+/* What stands below the timeline: where the time went, what costs most, the steps, the cursor, the keys. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/screen/chrome.h"
+#include "tui/screen/detail.h"
+#include "tui/screen/text.h"
+
+/* A share of the bar. */
+typedef struct slice {
+  double share;
+  const char *name;
+  bt_color color;
+  uint32_t fill; /* where colours do not tell */
+  bool busy;
+} slice;
+
+static void put_slices(const bt_view *view, bt_grid *grid, int y, const slice *slices, size_t count) {
+  int x = 1, width = grid->columns - 2;
+  double done = 0;
+  for (size_t i = 0; i < count; i++) {
+    const slice *s = &slices[i];
+    int from = x + (int)(done * width + 0.5);
+    done += s->share;
+    int to = x + (int)(done * width + 0.5);
+    if (to <= from) continue;
+    unsigned attributes = view->theme.level == BT_LEVEL_MONO && s->busy ? BT_ATTR_REVERSE : 0;
+    bool fine = bt_theme_fine(&view->theme);
+    bt_color fg = bt_theme_text_on(s->color);
+    bt_grid_fill(grid, y, from, to - from, fine ? ' ' : s->fill, fg, s->color, attributes);
+    char text[48];
+    (void)snprintf(text, sizeof text, fine || s->busy ? "%s %.0f%%" : " %s %.0f%% ", s->name, s->share * 100);
+    if (to - from < (int)strlen(text) + 1) (void)snprintf(text, sizeof text, "%s", s->name);
+    if (to - from < (int)strlen(text) + 1) continue;
+    bt_grid_text(grid, y, from + 1, to - from - 1, text, fg, s->color, attributes);
+  }
+}
+
+/* By what is seen alone: compute by kind, the rest is bubble. */
+static void put_kinds(bt_view *view, bt_grid *grid, int y) {
+  bt_rate rate;
+  if (view->width == 0 || !bt_view_rate(view, -1, &rate)) return;
+  slice slices[BT_LOD_GATE + 1];
+  uint64_t busy = 0;
+  for (unsigned slot = 0; slot < BT_LOD_GATE; slot++) {
+    unsigned kind = bt_lod_kind(BT_LANE_COMPUTE, slot);
+    slices[slot] =
+        (slice){(double)rate.busy[slot] / (double)rate.total, bt_code_name(kind), bt_theme_kind(kind), ' ', true};
+    busy += rate.busy[slot];
+  }
+  slices[BT_LOD_GATE] = (slice){1 - (double)busy / (double)rate.total, "bubble", BT_COLOR_BUBBLE, '.', false};
+  put_slices(view, grid, y, slices, BT_LOD_GATE + 1);
+}
+
+/* Where the time went, by the classes of the accounting; false when there is none of what the screen is about. */
+static bool class_slices(bt_view *view, slice slices[BT_CLASS_COUNT]) {
+  const bt_accounting *account = bt_view_account(view);
+  if (account == NULL) return false;
+  double total = 0;
+  for (unsigned class = 0; class < BT_CLASS_COUNT; class ++) {
+    int64_t ns = 0;
+    for (size_t i = 0; i < account->stage_count; i++)
+      ns += account->stages[i].ns[class];
+    slices[class] = (slice){(double)ns, bt_class_title((bt_class) class), bt_theme_class((bt_class) class),
+                            (uint32_t)bt_theme_class_mark((bt_class) class), class < BT_CLASS_COMPUTE_LIMIT};
+    total += (double)ns;
+  }
+  for (unsigned class = 0; class < BT_CLASS_COUNT; class ++)
+    slices[class].share = total > 0 ? slices[class].share / total : 0;
+  return true;
+}
+
+static void put_time_bar(bt_view *view, bt_grid *grid, int y) {
+  slice slices[BT_CLASS_COUNT];
+  if (class_slices(view, slices))
+    put_slices(view, grid, y, slices, BT_CLASS_COUNT);
+  else
+    put_kinds(view, grid, y);
+}
+
+/* The classes of idle time with their colours, largest first. */
+static void put_legend(bt_view *view, bt_grid *grid, int y) {
+  slice slices[BT_CLASS_COUNT];
+  if (!class_slices(view, slices)) {
+    bt_grid_text(grid, y, 1, grid->columns - 2, "why a bubble is there is told of whole steps (c: of the last one)",
+                 BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+    return;
+  }
+  int x = 1;
+  for (unsigned shown = BT_CLASS_COMPUTE_LIMIT; shown < BT_CLASS_COUNT; shown++) {
+    slice *largest = &slices[shown];
+    for (unsigned class = shown + 1; class < BT_CLASS_COUNT; class ++) {
+      if (slices[class].share > largest->share) largest = &slices[class];
+    }
+    slice s = *largest;
+    *largest = slices[shown];
+    slices[shown] = s;
+    if (s.share <= 0) return;
+    char text[48];
+    (void)snprintf(text, sizeof text, "%s %.1f %%", s.name, s.share * 100);
+    if (x + 3 + bt_text_width(text) > grid->columns) return;
+    if (bt_theme_fine(&view->theme))
+      bt_grid_fill(grid, y, x, 2, ' ', BT_COLOR_DEFAULT, s.color, 0);
+    else
+      bt_grid_put(grid, y, x + 1, s.fill, BT_COLOR_STRONG, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
+    x += 3 + bt_grid_text(grid, y, x + 3, grid->columns, text, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0) + 2;
+  }
+}
+
+/* A bar a step, the newest at the right: its bubble rate, from 0 to the largest of those shown. */
+static void put_steps(bt_view *view, bt_grid *grid, int y) {
+  size_t last;
+  if (view->width == 0 || !bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last)) return;
+  bt_grid_text(grid, y, 1, 8, "steps", BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  size_t room = (size_t)(grid->columns > 50 ? grid->columns - 44 : 6);
+  size_t count = last + 1 < room ? last + 1 : room;
+  double most = 0.01;
+  for (size_t i = last + 1 - count; i <= last; i++) {
+    double bubble = bt_steps_window(&view->steps, i, view->trace, view->lods, &view->rows)->bubble;
+    if (bubble > most) most = bubble;
+  }
+  for (size_t i = 0; i < count; i++) {
+    const bt_step_window *window =
+        bt_steps_window(&view->steps, last + 1 - count + i, view->trace, view->lods, &view->rows);
+    if (isnan(window->bubble) || window->bubble < 0) continue;
+    unsigned height = (unsigned)(window->bubble / most * 8 + 0.5);
+    uint32_t glyph = bt_theme_fine(&view->theme) ? bt_glyph_lower(height > 0 ? height : 1)
+                                                 : (uint32_t)('0' + (int)(window->bubble / most * 9));
+    bt_grid_put(grid, y, 8 + (int)i, glyph, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  }
+  char text[80], a[32], b[32];
+  (void)snprintf(text, sizeof text, "%s-%s  last %.1f %%, most %.1f %%",
+                 bt_text_count(a, sizeof a, view->steps.items[last + 1 - count].id),
+                 bt_text_count(b, sizeof b, view->steps.items[last].id), view->steps.items[last].bubble * 100,
+                 most * 100);
+  bt_grid_text(grid, y, 10 + (int)count, grid->columns, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+}
+
+/* In words what costs most; or why nothing can be said. */
+static void put_verdict(bt_view *view, bt_grid *grid, int y) {
+  const bt_verdict *verdict = &view->feed.verdict;
+  int room = grid->columns - 2;
+  if (view->feed.unaligned) {
+    bt_grid_text(grid, y, 1, room,
+                 "clocks of several hosts are not aligned: what lies between stages is not to be trusted",
+                 BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
+  } else if (verdict->known && verdict->cause[0] != 0) {
+    int used = bt_grid_text(grid, y, 1, room, verdict->cause, BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
+    bt_grid_text(grid, y, 1 + used, room - used, verdict->cost, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  } else if (verdict->known) {
+    bt_grid_text(grid, y, 1, room, verdict->cost, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  }
+}
+
+static void put_footer(bt_view *view, bt_grid *grid, int y) {
+  bt_grid_fill(grid, y, 0, grid->columns, ' ', BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
+  int x = 1;
+  if (view->asking) {
+    x += bt_grid_text(grid, y, 0, grid->columns, "/", BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
+    x = 1 + bt_grid_text(grid, y, 1, grid->columns - 1, view->query, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
+    grid->cursor_row = y;
+    grid->cursor_column = x < grid->columns ? x : grid->columns - 1;
+  } else if (view->message[0] != 0) {
+    bt_grid_text(grid, y, x, grid->columns - 2, view->message, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
+  } else if (view->count > 0) {
+    char text[16];
+    (void)snprintf(text, sizeof text, "%u", view->count);
+    bt_grid_text(grid, y, x, grid->columns - 2, text, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
+  } else {
+    /* help and quit always, the rest as far as there is room */
+    int end = grid->columns - 1 - (int)strlen("?help  qquit");
+    for (const bt_key_group *group = bt_key_groups; group->title != NULL; group++) {
+      for (const bt_binding *b = group->bindings; b->action != BT_ACTION_NONE; b++) {
+        if (b->footer == NULL) continue;
+        bool always = b->action == BT_ACTION_HELP || b->action == BT_ACTION_QUIT;
+        size_t key = strcspn(b->keys, " ");
+        char name[16];
+        (void)snprintf(name, sizeof name, "%.*s", (int)(key < 15 ? key : 15), b->keys);
+        const char *shown = name;
+        bool utf8 = view->theme.utf8;
+        if (b->action == BT_ACTION_PAN_LEFT) shown = utf8 ? "\u2190\u2192" : "<- ->";
+        if (b->action == BT_ACTION_ZOOM_IN) shown = "+-";
+        int length = bt_text_width(shown) + 1 + (int)strlen(b->footer) + 2;
+        if (!always && x + length > end - 2) continue;
+        x += bt_grid_text(grid, y, x, grid->columns - x, shown, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
+        x += 1 + bt_grid_text(grid, y, x + 1, grid->columns - x, b->footer, BT_COLOR_BAR_MUTED, BT_COLOR_BAR, 0) + 2;
+      }
+    }
+  }
+  if (view->theme.level == BT_LEVEL_MONO) {
+    for (int column = 0; column < grid->columns; column++)
+      bt_grid_at(grid, y, column)->attributes |= BT_ATTR_REVERSE;
+  }
+}
+
+void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
+  int y = view->area_top + view->area_rows;
+  int rows = grid->rows;
+  if (rows >= 16) {
+    bt_grid_fill(grid, y++, 0, grid->columns, bt_theme_glyph(&view->theme, BT_GLYPH_RULE), BT_COLOR_FAINT,
+                 BT_COLOR_DEFAULT, 0);
+  }
+  if (rows >= 12) put_time_bar(view, grid, y++);
+  if (rows >= 20) {
+    put_verdict(view, grid, y++);
+    if (view->show_why)
+      put_legend(view, grid, y++);
+    else
+      put_steps(view, grid, y++);
+  }
+  char line[512];
+  line[0] = 0;
+  if (!view->parked) bt_detail_line(view, line, sizeof line);
+  bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  put_footer(view, grid, rows - 1);
+}

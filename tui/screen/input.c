@@ -1,0 +1,72 @@
+/* What a key does where it is typed. */
+#include <string.h>
+
+#include "tui/screen/navigate.h"
+#include "tui/screen/screen.h"
+#include "tui/screen/search.h"
+
+static void key_of_search(bt_view *view, bt_key key) {
+  size_t length = strlen(view->query);
+  if (key == BT_KEY_ENTER) {
+    view->asking = false;
+    bt_navigate_remember(view);
+    (void)bt_search(view, view->query, 1);
+  } else if (key == BT_KEY_ESCAPE || key == 3) {
+    view->asking = false;
+    view->query[0] = 0;
+  } else if (key == BT_KEY_BACKSPACE || key == BT_KEY_DELETE) {
+    if (length == 0)
+      view->asking = false;
+    else
+      view->query[length - 1] = 0;
+  } else if (key >= ' ' && key < 0x7F && length + 1 < sizeof view->query) {
+    view->query[length] = (char)key;
+    view->query[length + 1] = 0;
+  } else {
+    return;
+  }
+}
+
+void bt_screen_key(bt_view *view, bt_key key) {
+  view->message[0] = 0;
+  if (view->asking) {
+    key_of_search(view, key);
+    return;
+  }
+  const bt_binding *binding = bt_binding_of_key(key);
+  if (view->screen_columns > 0 &&
+      (view->screen_columns < BT_VIEW_MIN_COLUMNS || view->screen_rows < BT_VIEW_MIN_ROWS)) {
+    if (binding != NULL && (binding->action >= BT_ACTION_REDRAW)) bt_navigate(view, binding->action, 1);
+    return; /* blind keys do nothing */
+  }
+  if (view->help) {
+    bool up = key == BT_KEY_UP || key == 'k', down = key == BT_KEY_DOWN || key == 'j';
+    if (up || down)
+      view->help_top += up ? -1 : 1;
+    else
+      view->help = false;
+    if (binding != NULL && binding->action >= BT_ACTION_REDRAW && key != 'q') bt_navigate(view, binding->action, 1);
+    return;
+  }
+  if ((key >= '1' && key <= '9') || (key == '0' && view->count > 0)) {
+    view->count = view->count < 100000 ? view->count * 10 + (key - '0') : view->count;
+    return;
+  }
+  unsigned count = view->count;
+  view->count = 0;
+  if (key == BT_KEY_ESCAPE) {
+    if (count == 0) bt_view_say(view, "q quits, ? is help");
+    return;
+  }
+  if (binding == NULL) {
+    char name[16];
+    bt_view_say(view, "%s does nothing here: ? is help", bt_key_name(key, name));
+    return;
+  }
+  if (count > 1 && !binding->counts) {
+    char name[16];
+    bt_view_say(view, "%s takes no count", bt_key_name(key, name));
+    return;
+  }
+  bt_navigate(view, binding->action, count > 0 ? count : 1);
+}
