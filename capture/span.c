@@ -133,9 +133,10 @@ static void ended_wrongly(uint64_t serial) {
 
 /* The end of a span that another thread began, or that this thread began in another session than it used last, or that
  * has nothing to end. */
-static __attribute__((noinline, cold)) void end_elsewhere(bubbletop_span *span, int64_t now) {
+static __attribute__((noinline)) void end_elsewhere(bubbletop_span *span) {
   uint64_t token = span->opaque[SPAN_TOKEN];
   if (token == TOKEN_SILENT) return;
+  int64_t now = bt_now();
   if (token == TOKEN_NONE || (token & TOKEN_ENDED) != 0) {
     ended_wrongly(token >> 16);
     return;
@@ -158,13 +159,13 @@ static __attribute__((noinline, cold)) void end_elsewhere(bubbletop_span *span, 
 }
 
 void bubbletop_end(bubbletop_span *span) {
-  int64_t now = bt_now();
   bt_producer *producer = bt_thread_producer;
   uint64_t token = span->opaque[SPAN_TOKEN];
   if (bt_unlikely(producer == NULL || __atomic_load_n(&producer->token, __ATOMIC_RELAXED) != token)) {
-    end_elsewhere(span, now);
+    end_elsewhere(span);
     return;
   }
+  int64_t now = bt_now();
   uint64_t entry = span->opaque[SPAN_OPEN];
   if (bt_likely(entry != BT_NOT_OPEN)) {
     bt_open_clear(producer->ring, entry);

@@ -1,6 +1,11 @@
 # `make bench`: ratios measured within one run. Each area adds programs or scripts to bench_programs.
 bench_programs =
 
+bench_programs += tests/bench/bench_span
+tests_bench_bench_span_SOURCES = tests/bench/bench_span.c
+tests_bench_bench_span_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_bench_bench_span_LDADD = libbubbletop.la
+
 bench_programs += tests/bench/bench_decode
 tests_bench_bench_decode_SOURCES = tests/bench/bench_decode.c
 tests_bench_bench_decode_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
@@ -29,6 +34,17 @@ tests_bench_bench_report_LDADD = libanalysis.la libformats.la libwire.la $(MSGPA
 
 EXTRA_PROGRAMS += $(bench_programs)
 
-bench: $(bench_programs) samples/pipeline_train
+# The peer of bench_span, where LTTng is there: lttng.sh runs it in a recording session.
+EXTRA_DIST += tests/bench/lttng.sh tests/bench/lttng_pair.c tests/bench/lttng_events.h
+if HAVE_LTTNG
+bench_peer = tests/bench/lttng_pair
+EXTRA_PROGRAMS += tests/bench/lttng_pair
+tests_bench_lttng_pair_SOURCES = tests/bench/lttng_pair.c tests/bench/lttng_events.h
+tests_bench_lttng_pair_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(LTTNG_UST_CFLAGS)
+tests_bench_lttng_pair_LDADD = libbubbletop.la $(LTTNG_UST_LIBS)
+endif
+
+bench: $(bench_programs) $(bench_peer) samples/pipeline_train
 	@for program in $(bench_programs); do ./$$program || exit 1; done
+	@if test -n '$(bench_peer)'; then bash $(srcdir)/tests/bench/lttng.sh ./$(bench_peer); fi
 .PHONY: bench

@@ -2,7 +2,7 @@
  * a reader that looks into the dead ring, and again after recover.
  *
  * Each child records from two threads and tells in shared memory, after each bubbletop_end, how far it is. It flushes
- * all the time, and with write_bytes = 32: SIGKILL takes effect when a system call returns, so a block that needs many
+ * all the time, and with write_bytes = 8: SIGKILL takes effect when a system call returns, so a block that needs many
  * small writes is often cut between two of them, as a crash or a quota cuts one large write. The test fails unless at
  * least 20 kills left records in the ring that are not in the file, and at least 20 left a torn block.
  */
@@ -64,7 +64,7 @@ static void be_killed(const char *directory, progress *shared) {
   pthread_t threads[THREADS];
   worker with[THREADS];
   config.flush_ms = 1;
-  config.write_bytes = 32;
+  config.write_bytes = 8;
   config.ring_bytes = RING_SLOTS * 64;
   if (bubbletop_open(&config, &session) != BUBBLETOP_OK) _exit(1);
   for (uint32_t i = 0; i < THREADS; i++) {
