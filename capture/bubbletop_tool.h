@@ -23,7 +23,7 @@ BUBBLETOP_API bubbletop_session *bubbletop_shared(void);
 typedef struct bubbletop_communicator {
   size_t size;
   uint64_t identity; /* equal in all members, and in no other communicator of the run */
-  int32_t own_rank, count; /* the place in the communicator, and its members */
+  int32_t own_rank, count; /* the place in the communicator, and its members; -1, 0 if unknown */
   const char *name; /* as the program calls it; NULL: unnamed */
 } bubbletop_communicator;
 #define BUBBLETOP_COMMUNICATOR_INIT                                                                                    \

@@ -42,7 +42,7 @@ static void describe(bt_communicator *item, bubbletop_session *session, const ch
 
 const bt_communicator *bt_communicators_add(bt_communicators *all, bubbletop_session *session, uint64_t identity,
                                             int32_t own_rank, int32_t count, const char *name) {
-  if (identity == 0 || own_rank < 0 || own_rank >= count) return NULL;
+  if (identity == 0 || own_rank < -1 || count < 0 || (own_rank >= count && own_rank != -1)) return NULL;
   pthread_mutex_lock(&all->lock);
   const bt_communicator *known = bt_communicators_find(all, identity);
   uint32_t at = all->count;
@@ -90,7 +90,7 @@ bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *collectiv
 }
 
 static bool is_next(const bt_communicator *c, int32_t peer) {
-  if (c == NULL) return true;
+  if (c == NULL || c->own_rank < 0) return true;
   int32_t ahead = (int32_t)(((int64_t)peer - c->own_rank + c->count) % c->count);
   if (c->count > 2 && ahead == 1) return true;
   if (c->count > 2 && ahead == c->count - 1) return false;
@@ -100,7 +100,7 @@ static bool is_next(const bt_communicator *c, int32_t peer) {
 bubbletop_kind bt_comm_kind(const bt_communicator *communicator, bool send, int32_t peer) {
   bool next = is_next(communicator, peer);
   if (send) return next ? BUBBLETOP_SEND_F : BUBBLETOP_SEND_B;
-  if (communicator == NULL) return BUBBLETOP_RECV_F;
+  if (communicator == NULL || communicator->own_rank < 0) return BUBBLETOP_RECV_F;
   return next ? BUBBLETOP_RECV_B : BUBBLETOP_RECV_F;
 }
 
@@ -109,6 +109,7 @@ bubbletop_comm bt_comm_of(const bt_communicator *communicator, int32_t peer, int
   comm.bytes = bytes >= 0 && bytes < INT64_C(1) << 47 ? bytes : -1;
   if (communicator == NULL) return comm;
   comm.group = communicator->group;
-  comm.peer = peer >= 0 && peer < communicator->count && communicator->group != 0 ? peer : -1;
+  bool exists = peer >= 0 && (peer < communicator->count || communicator->count == 0);
+  comm.peer = exists && communicator->group != 0 ? peer : -1;
   return comm;
 }

@@ -19,7 +19,7 @@ enum { BT_MAX_COMMUNICATORS = 512 };
 
 typedef struct bt_communicator {
   uint64_t identity; /* atomic; 0: free */
-  int32_t own_rank, count;
+  int32_t own_rank, count; /* -1, 0: unknown */
   uint32_t group; /* in the session's stream, 0 none */
   bool global; /* its ranks are the world's */
 } bt_communicator;

@@ -193,7 +193,7 @@ uint32_t bubbletop_group_join(bubbletop_session *session, bubbletop_domain domai
   if (is_deaf(session)) return 0;
   const bubbletop_communicator *c = communicator;
   if ((unsigned)domain > BUBBLETOP_WORLD || c == NULL || c->size < sizeof *c || c->identity == 0 ||
-      c->identity == UINT64_MAX || c->own_rank < 0 || c->own_rank >= c->count) {
+      c->identity == UINT64_MAX || c->own_rank < -1 || c->count < 0 || (c->own_rank >= c->count && c->own_rank != -1)) {
     bt_count(&session->misuse);
     return 0;
   }

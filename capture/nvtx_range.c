@@ -165,8 +165,10 @@ static bool begin_nccl(open_range *range, bt_nvtx_domain_handle domain, const bt
   if (bubbletop_comm_source(range->session, BUBBLETOP_SOURCE_NVTX) != BUBBLETOP_SOURCE_NVTX) return false;
   int64_t values[BT_NVTX_FIELDS] = {0, -1, -1, -1, -1};
   bt_nvtx_payload_read(domain, payload, values);
-  const bt_communicator *communicator =
-      bt_communicators_find(&nvtx.communicators, (uint64_t)values[BT_NVTX_COMMUNICATOR]);
+  uint64_t identity = (uint64_t)values[BT_NVTX_COMMUNICATOR];
+  const bt_communicator *communicator = bt_communicators_find(&nvtx.communicators, identity);
+  if (communicator == NULL) /* made before we listened, or by a version that does not tell */
+    communicator = bt_communicators_add(&nvtx.communicators, range->session, identity, -1, 0, NULL);
   int32_t peer = match->kind == BT_COMM_COLLECTIVE ? -1 : (int32_t)values[BT_NVTX_PEER];
   bubbletop_comm comm = bt_comm_of(communicator, peer, values[BT_NVTX_BYTES]);
   bubbletop_kind kind = match->kind == BT_COMM_COLLECTIVE

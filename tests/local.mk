@@ -1,6 +1,7 @@
 # Tests, one fragment an area. A cmocka program is added with:  unit_programs += tests/unit/test_x
 include tests/unit/local.mk
 include tests/bench/local.mk
+include tests/capture/local.mk
 include tests/samples/local.mk
 include tests/lint/local.mk
 include tests/formats/local.mk

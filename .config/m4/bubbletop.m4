@@ -24,7 +24,9 @@ AC_DEFUN([BT_FIND_CUDA], [
   AS_IF([test "x$bt_cuda_found" = xno],
     [bt_cuda_summary="off"; CUDA_CPPFLAGS=""],
     [bt_cuda_summary="$bt_cuda_found"; CUDA_CPPFLAGS="-I$bt_cuda_found/include"])
+  CUDA_INCLUDE="$bt_cuda_found/include"
   AC_SUBST([CUDA_CPPFLAGS])
+  AC_SUBST([CUDA_INCLUDE])
   AM_CONDITIONAL([HAVE_CUDA], [test "x$bt_cuda_found" != xno])
 ])
 

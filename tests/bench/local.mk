@@ -32,6 +32,10 @@ bench_programs += tests/bench/bench_report
 tests_bench_bench_report_SOURCES = tests/bench/bench_report.c
 tests_bench_bench_report_LDADD = libanalysis.la libformats.la libwire.la $(MSGPACK_LIBS) -lm
 
+bench_programs += tests/bench/bench_nvtx
+tests_bench_bench_nvtx_SOURCES = tests/bench/bench_nvtx.c tests/capture/nvtx_client.c tests/capture/nvtx_client.h
+tests_bench_bench_nvtx_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 # The peer of bench_span, where LTTng is there: lttng.sh runs it in a recording session.

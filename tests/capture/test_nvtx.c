@@ -1,5 +1,6 @@
 /* The NVTX injection, driven as NVTX drives it. What is injected lasts as long as a process, so each scenario runs in a
  * child; the parent reads the stream. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -458,7 +459,7 @@ static void test_nccl_ranges(void **state) {
     int64_t bytes;
     int group; /* which GROUP record, -1 none */
   } wanted[] = {{BT_SEND_F, 2, 4096, 0}, {BT_RECV_F, 0, 4096, 0},    {BT_SEND_B, 0, 4096, 0},
-                {BT_SEND_B, 0, 1, 1},    {BT_ALL_REDUCE, -1, 77, 1}, {BT_RECV_F, -1, 5, -1}};
+                {BT_SEND_B, 0, 1, 1},    {BT_ALL_REDUCE, -1, 77, 1}, {BT_RECV_F, 3, 5, 2}};
   char *directory = scratch_make();
   stream_run *run = recorded(directory, call_nccl, NULL);
   (void)state;
@@ -483,12 +484,104 @@ static void test_nccl_ranges(void **state) {
   scratch_remove(directory);
 }
 
+/* ---- the real libnccl, the real NVTX headers, and another tool ---- */
+
+static const char *built(const char *name) {
+  const char *build = getenv("top_builddir");
+  return path_in(build != NULL ? build : ".", name);
+}
+
+static void run_program(void *context) {
+  (void)context;
+  setenv("NVTX_INJECTION64_PATH", built(".libs/libbubbletop-nvtx.so"), 1);
+  execl(built("tests/capture/nvtx_nccl"), "nvtx_nccl", (char *)NULL);
+  _exit(98);
+}
+
+static void test_real_nccl(void **state) {
+  char *directory = scratch_make();
+  (void)state;
+  setenv("BUBBLETOP_DIR", directory, 1);
+  setenv("RANK", "1", 1);
+  int status = in_child(run_program, NULL);
+  if (status == 77) { /* it is not installed */
+    scratch_remove(directory);
+    skip();
+  }
+  assert_int_equal(status, 0);
+  stream_run *run = run_read(directory, false);
+  size_t sends = 0;
+  size_t receives = 0;
+  for (size_t i = 0; i < run->record_count; i++) {
+    const bt_event *event = &run->records[i].event;
+    bool send = event->code == BT_SEND_F;
+    if (!send && event->code != BT_RECV_F) continue;
+    assert_int_equal(event->peer, send ? 3 : 2);
+    assert_int_equal(event->bytes, send ? 64 : 32);
+    assert_int_equal(event->group, run_find(run, BT_GROUP, 0)->event.group);
+    sends += send;
+    receives += !send;
+  }
+  assert_int_equal(sends, 5);
+  assert_int_equal(receives, 5);
+  assert_int_equal(run_find(run, BT_ALL_REDUCE, 0)->event.bytes, 64);
+  assert_int_equal(run_find(run, BT_GROUP, 0)->event.number, UINT64_C(0xabababababababab));
+  /* the program's own ranges, if it was built with NVTX's headers: another object with a table of its own */
+  assert_true(run_count(run, BT_F) == 0 || run_count(run, BT_F) == 5);
+  assert_int_equal(run->file_count, 1);
+  run_free(run);
+  scratch_remove(directory);
+}
+
+static void push_chained(void *context) {
+  nvtx_client client;
+  const char *probe = context;
+  setenv("BUBBLETOP_NVTX_CHAIN", probe, 1);
+  EXPECT(nvtx_attach(&client));
+  void *library = dlopen(probe, RTLD_NOW);
+  EXPECT(library != NULL);
+  const int *seen = dlsym(library, "probe_seen");
+  EXPECT(seen != NULL);
+  bt_nvtx_domain_handle domain = nvtx_domain(&client, "probe");
+  bt_nvtx_string_handle string = nvtx_string(&client, domain, "F1.0.0");
+  EXPECT(nvtx_push(&client, "F0.0.0") == 100); /* the other tool's levels */
+  EXPECT(nvtx_pop(&client) == 100);
+  EXPECT(nvtx_domain_push_string(&client, domain, string, NULL) == 200); /* which it says if the handles are its own */
+  EXPECT(nvtx_domain_pop(&client, domain) == 200);
+  uint64_t mine = nvtx_start(&client, "F2.0.0");
+  uint64_t its = nvtx_start(&client, "nothing");
+  EXPECT(mine != 4711 && its == 4711);
+  nvtx_end(&client, mine);
+  nvtx_end(&client, its);
+  EXPECT(*seen == 8);
+  EXPECT(nvtx_schema(&client, domain, 0, init_entries, 4) == 77);
+  exit(0);
+}
+
+static void test_chain(void **state) {
+  char *directory = scratch_make();
+  (void)state;
+  stream_run *run = recorded(directory, push_chained, (void *)(uintptr_t)built("tests/capture/.libs/nvtx_probe.so"));
+  assert_int_equal(span_count(run), 3);
+  run_free(run);
+  scratch_remove(directory);
+  /* one that is not there: said, and harmless */
+  directory = scratch_make();
+  setenv("BUBBLETOP_NVTX_CHAIN", "/nowhere/tool.so", 1);
+  run = recorded(directory, push_overlapped, NULL);
+  unsetenv("BUBBLETOP_NVTX_CHAIN");
+  assert_non_null(strstr(run_meta(run, "nvtx_rules_error"), "/nowhere/tool.so"));
+  run_free(run);
+  scratch_remove(directory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_names),       cmocka_unit_test(test_overlapped_and_stages),
       cmocka_unit_test(test_nesting),     cmocka_unit_test(test_start_end_and_steps),
       cmocka_unit_test(test_own_rules),   cmocka_unit_test(test_objects_and_fork),
-      cmocka_unit_test(test_nccl_ranges),
+      cmocka_unit_test(test_nccl_ranges), cmocka_unit_test(test_real_nccl),
+      cmocka_unit_test(test_chain),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
