@@ -31,3 +31,15 @@ libbubbletop_nvtx_la_LIBADD = libbubbletop.la
 libbubbletop_nvtx_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -Wl,-z,nodelete \
 	-Wl,-rpath,'$$ORIGIN' \
 	-Wl,--version-script=$(srcdir)/capture/nvtx.map
+
+# The Python module: `record` puts its hook on PYTHONPATH, from here (the build tree has a link) or from its installation.
+dist_pythonpackage_DATA = capture/python/bubbletop/__init__.py capture/python/bubbletop/_library.py \
+	capture/python/bubbletop/_attach.py capture/python/bubbletop/torch.py
+pythonhookdir = $(pkgdatadir)/python/hook
+dist_pythonhook_DATA = capture/python/hook/sitecustomize.py
+pythonpackagedir = $(pkgdatadir)/python/bubbletop
+EXTRA_DIST += capture/python/pyproject.toml
+noinst_DATA = capture/python-tree
+CLEANFILES += capture/python-tree
+capture/python-tree:
+	$(AM_V_GEN)$(MKDIR_P) capture && rm -f $@ && $(LN_S) $(abs_top_srcdir)/capture/python $@

@@ -1,4 +1,5 @@
 """What the tests of `bubbletop record` share: a scratch directory, running a command under record, reading the run."""
+import collections
 import json
 import os
 import shutil
@@ -46,6 +47,40 @@ def record(run, *command, options=(), env=None, **more):
 def report(run):
     out = subprocess.run([bubbletop, "report", run, "--json"], env=environment(), stdout=subprocess.PIPE, timeout=120)
     return json.loads(out.stdout)
+
+
+class Span(collections.namedtuple("Span", "rank kind start duration chunk microbatch peer bytes sequence group chunk_b "
+                                  "microbatch_b on")):
+    @property
+    def end(self):
+        return self.start + self.duration
+
+
+class Run:
+    """A capture, read by tests/record/spans."""
+
+    def __init__(self, run):
+        self.spans, self.steps, self.layout, self.marks, self.problems = [], [], {}, [], []
+        out = subprocess.run([os.path.join(top_builddir, "tests", "record", "spans"), run], stdout=subprocess.PIPE,
+                             universal_newlines=True, timeout=120, check=True).stdout
+        for line in out.splitlines():
+            what, rest = line.split(" ", 1)
+            if what == "span":
+                rank, kind, *numbers, on = rest.split(" ")
+                self.spans.append(Span(int(rank), kind.lower(), *(int(number) for number in numbers), on.lower()))
+            elif what == "step":
+                self.steps.append(tuple(int(number) for number in rest.split()))
+            elif what == "layout":
+                rank, layout = rest.split(" ", 1)
+                self.layout[int(rank)] = layout
+            elif what == "mark":
+                self.marks.append(rest)
+            else:
+                self.problems.append(rest)
+
+    def of(self, rank, *kinds):
+        """Spans of a rank and kinds, by start."""
+        return sorted((s for s in self.spans if s.rank == rank and s.kind in kinds), key=lambda s: s.start)
 
 
 def streams(run):

@@ -1,4 +1,11 @@
 # Tests of `bubbletop record` and of the Python module.
-record_tests = tests/record/record.py
+record_tests = tests/record/record.py tests/record/python.py
 TESTS += $(record_tests)
-EXTRA_DIST += $(record_tests) tests/record/harness.py
+EXTRA_DIST += $(record_tests) tests/record/harness.py tests/record/handmade.py
+
+check_PROGRAMS += tests/record/spans
+tests_record_spans_SOURCES = tests/record/spans.c
+tests_record_spans_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
+
+# Real frameworks, in an environment of their own: tests/run --frameworks. Not part of the default suite.
+EXTRA_DIST += tests/frameworks/run tests/frameworks/torch_schedules.py tests/frameworks/torch_pipeline.py

@@ -1,0 +1,420 @@
+"""torch.distributed.pipelining: every action of every schedule class, messages and what waits for them, FSDP's collectives.
+
+`bubbletop record` attaches this by itself. Without it: `bubbletop.torch.instrument(schedule)`, in each rank.
+
+Forward and backward are taken at the stage (its methods are what all schedules call), messages where the schedules hand
+them to torch.distributed, steps at schedule.step(). Times are the host's: with gloo they are those of the work itself, on
+a GPU those of its launch. A message's span lasts from its posting until its wait has returned, so a receive's end is an
+upper bound; the gate says how long the rank was blocked.
+"""
+import functools
+import os
+
+import torch
+import torch.distributed as dist
+
+import bubbletop
+
+_attached = False
+_steps = 0  # schedule.step() calls so far, unless instrument() said where to begin
+_sequences = {}  # (group, peer, whether sent) -> messages so far
+_groups = {}  # id of a process group -> (the group, so that the id stays its own, and bubbletop's number)
+_overlapped = False  # inside a function of the user's own that overlaps a forward and a backward: one FB span
+
+
+def instrument(schedule, step=None):
+    """Captures this schedule's steps and says where its stages are; `step`: the number of the next one (default: counted
+    from 0 in this process). Returns the schedule."""
+    global _steps
+    from torch.distributed.pipelining import schedules
+    attach(schedules)
+    if step is not None:
+        _steps = step
+    try:
+        if _open():
+            _describe(schedule)
+    except Exception as error:
+        bubbletop._say("the layout is not captured: %s" % error, "torch layout")
+    return schedule
+
+
+def attach(schedules):
+    """Wraps the functions of torch.distributed.pipelining, once."""
+    global _attached
+    if _attached:
+        return
+    from torch.distributed.pipelining import stage
+    base = stage._PipelineStageBase
+    needed = [(base, "forward_one_chunk"), (base, "backward_one_chunk"), (schedules.PipelineScheduleSingle, "step"),
+              (schedules.PipelineScheduleMulti, "step")]
+    for owner, name in needed:
+        if not callable(getattr(owner, name, None)):
+            bubbletop._say("torch %s: torch.distributed.pipelining has no %s.%s that this version of bubbletop knows; its "
+                           "steps are not captured" % (torch.__version__, owner.__name__, name))
+            return
+    _attached = True
+    for owner, name in needed[2:]:
+        _wrap(owner, name, _step)
+    _wrap(base, "forward_one_chunk", _forward)
+    _wrap(base, "backward_one_chunk", _backward)
+    _wrap(base, "backward_weight_one_chunk", _weight)
+    _wrap(base, "scale_grads", _scale)
+    _attach_messages(schedules, base)
+    _attach_fsdp()
+    _attach_optimizer()
+
+
+def _wrap(owner, name, how):
+    """owner.name = how(original), as far as there is such a thing."""
+    original = getattr(owner, name, None)
+    if callable(original):
+        setattr(owner, name, functools.wraps(original)(how(original)))
+
+
+def _active():
+    return bubbletop._session is not None
+
+
+def _open():
+    """Begins the stream at the first step: only a rank gets here."""
+    if bubbletop._settled:
+        return _active()
+    if os.environ.get("BUBBLETOP_RANK") or not dist.is_initialized():
+        return bubbletop.enabled()
+    return bubbletop.open(rank=dist.get_rank(), world_size=dist.get_world_size())
+
+
+# --- where the rank is --------------------------------------------------------------------------------------------------
+
+
+def _stages(schedule):
+    stages = getattr(schedule, "_stages", None) or [schedule._stage]
+    return sorted(stages, key=lambda stage: stage.stage_index)
+
+
+def _describe(schedule):
+    """Layout and chunk numbers, once for a schedule. The chunks of a rank are its stages in the model's order."""
+    if getattr(schedule, "_bubbletop_described", False):
+        return
+    schedule._bubbletop_described = True
+    stages = _stages(schedule)
+    for chunk, stage in enumerate(stages):
+        stage._bubbletop_chunk = chunk
+    name = type(schedule).__name__
+    separable = any(word in name for word in ("ZeroBubble", "DualPipe"))
+    bubbletop.layout(pp_rank=stages[0].group_rank, pp_size=stages[0].group_size, chunks=len(stages),
+                     virtual_stages=stages[0].num_stages, vstages=[stage.stage_index for stage in stages],
+                     microbatches=schedule._n_microbatches, w_separable=separable,
+                     schedule=name[8:] if name.startswith("Schedule") else name, **_data_parallel(stages[0]))
+    device = torch.device(stages[0].device).type
+    bubbletop.meta("framework", "torch %s, %s" % (torch.__version__, name))
+    bubbletop.instant("capture: torch %s pipelining on %s: actions, messages, gates; host times%s" %
+                      (torch.__version__, device, "" if device == "cpu" else ", so when work was launched"))
+    _wrap_overlap(schedule)
+
+
+def _data_parallel(stage):
+    """dp_rank and dp_size where the stage's module tells them."""
+    group = None
+    try:
+        if hasattr(stage.submod, "process_group"):  # DistributedDataParallel
+            group = stage.submod.process_group
+        for module in stage.submod.modules():
+            param_group = getattr(getattr(module, "_get_fsdp_state", lambda: None)(), "_fsdp_param_group", None)
+            if param_group is not None:
+                mesh = param_group.mesh_info.mesh
+                if mesh.ndim == 1:
+                    group = mesh.get_group()
+                break
+    except Exception as error:
+        bubbletop._say("the data-parallel layout is not known: %s" % error, "torch dp")
+    if group is None:
+        return {}
+    return {"dp_rank": dist.get_rank(group), "dp_size": dist.get_world_size(group)}
+
+
+def _group(group, domain):
+    group = group or dist.group.WORLD
+    known = _groups.get(id(group))
+    if known is None:
+        known = _groups[id(group)] = (group, bubbletop.group(domain, dist.get_process_group_ranks(group)))
+    return known[1]
+
+
+# --- steps and ops ------------------------------------------------------------------------------------------------------
+
+
+def _step(step):
+    def wrapped(self, *args, **kwargs):
+        global _steps
+        number, _steps = _steps, _steps + 1
+        if not _open():
+            return step(self, *args, **kwargs)
+        try:
+            _describe(self)
+        except Exception as error:
+            bubbletop._say("the layout is not captured: %s" % error, "torch layout")
+        if not self._has_backward:  # an evaluation is no training step
+            _steps = number
+            return step(self, *args, **kwargs)
+        with bubbletop.step(number):
+            return step(self, *args, **kwargs)
+    return wrapped
+
+
+def _op(kind, stage, microbatch):
+    return bubbletop.span(kind, microbatch, getattr(stage, "_bubbletop_chunk", 0))
+
+
+def _forward(forward):
+    def wrapped(self, microbatch, *args, **kwargs):
+        if not _active() or _overlapped:
+            return forward(self, microbatch, *args, **kwargs)
+        with _op(bubbletop.F if self.has_backward else bubbletop.OTHER, self, microbatch):
+            return forward(self, microbatch, *args, **kwargs)
+    return wrapped
+
+
+def _backward(backward):
+    def wrapped(self, microbatch, loss=None, full_backward=True, *args, **kwargs):
+        if not _active() or _overlapped or not self.has_backward:
+            return backward(self, microbatch, loss, full_backward, *args, **kwargs)
+        with _op(bubbletop.BW if full_backward else bubbletop.B, self, microbatch):
+            return backward(self, microbatch, loss, full_backward, *args, **kwargs)
+    return wrapped
+
+
+def _weight(weight):
+    def wrapped(self, microbatch, *args, **kwargs):
+        if not _active() or _overlapped or not self.has_backward:
+            return weight(self, microbatch, *args, **kwargs)
+        with _op(bubbletop.W, self, microbatch):
+            return weight(self, microbatch, *args, **kwargs)
+    return wrapped
+
+
+def _scale(scale):
+    def wrapped(self, factor, *args, **kwargs):
+        if not _active() or factor == 1:
+            return scale(self, factor, *args, **kwargs)
+        with _op(bubbletop.OTHER, self, -1):
+            return scale(self, factor, *args, **kwargs)
+    return wrapped
+
+
+def _wrap_overlap(schedule):
+    """The schedule runs an OVERLAP_F_B action as a forward and then a backward, unless the user registered a function
+    that overlaps them: that is one FB span."""
+    functions = getattr(schedule, "_comp_type_to_function_map", {})
+    chunks = {stage.stage_index: stage._bubbletop_chunk for stage in _stages(schedule)}
+
+    def wrap(function):
+        @functools.wraps(function)
+        def wrapped(action, context):
+            global _overlapped
+            forward = next((a for a in action.sub_actions or () if a.computation_type.value == "F"), None)
+            backward = next((a for a in action.sub_actions or () if a.computation_type.value in "BI"), None)
+            if not _active() or forward is None or backward is None:
+                return function(action, context)
+            _overlapped = True
+            try:
+                with bubbletop.overlapped(forward.microbatch_index, chunks.get(forward.stage_index, 0),
+                                          backward.microbatch_index, chunks.get(backward.stage_index, 0)):
+                    return function(action, context)
+            finally:
+                _overlapped = False
+        return wrapped
+
+    for kind, function in functions.items():
+        if kind.value == "OVERLAP_F_B":
+            functions[kind] = wrap(function)
+
+
+# --- messages -----------------------------------------------------------------------------------------------------------
+
+
+def _attach_messages(schedules, base):
+    makers = {"get_fwd_recv_ops": bubbletop.RECV_F, "get_fwd_send_ops": bubbletop.SEND_F,
+              "get_bwd_recv_ops": bubbletop.RECV_B, "get_bwd_send_ops": bubbletop.SEND_B}
+    if not hasattr(schedules, "_batch_p2p") or not all(hasattr(base, name) for name in makers):
+        bubbletop._say("torch %s: messages between stages are not captured" % torch.__version__)
+        return
+    for name, kind in makers.items():
+        _wrap(base, name, functools.partial(_mark, kind))
+    _wrap(schedules, "_batch_p2p", _post)
+
+
+def _mark(kind, make):
+    """A message knows what it carries."""
+    def wrapped(self, microbatch, *args, **kwargs):
+        ops = make(self, microbatch, *args, **kwargs)
+        if _active():
+            for op in ops:
+                op._bubbletop = (kind, microbatch, getattr(self, "_bubbletop_chunk", 0))
+        return ops
+    return wrapped
+
+
+class _Message:
+    """A posted message: its span is open, and its gate can be made."""
+    __slots__ = ("_span", "_gate")
+
+    def __init__(self, op):
+        kind, microbatch, chunk = getattr(op, "_bubbletop", (None, -1, 0))
+        if kind is None:  # not of a stage: sent or received, nothing else is known
+            kind = bubbletop.SEND_F if op.op is dist.isend else bubbletop.RECV_F
+        group = _group(op.group, bubbletop.PP)
+        key = (group, op.peer, kind in (bubbletop.SEND_F, bubbletop.SEND_B))
+        sequence = _sequences.get(key, 0)
+        _sequences[key] = sequence + 1
+        size = op.tensor.numel() * op.tensor.element_size()
+        self._span = bubbletop.comm(kind, op.peer, size, microbatch, chunk, group, sequence)
+        self._gate = bubbletop.gate(kind, op.peer, microbatch, chunk, group, sequence)
+        self._span.begin()
+
+    def gate(self):
+        return self._gate
+
+    def end(self):
+        self._span.end()
+
+
+class _Waited:
+    """A work of torch.distributed whose wait is seen. It stands for several messages where the backend joins them."""
+    __slots__ = ("_work", "_messages", "__weakref__")
+
+    def __init__(self, work, messages):
+        self._work = work
+        self._messages = messages
+
+    def wait(self, *args, **kwargs):
+        messages, self._messages = self._messages, ()
+        if not messages:
+            return self._work.wait(*args, **kwargs)
+        try:
+            with messages[0].gate():
+                return self._work.wait(*args, **kwargs)
+        finally:
+            for message in messages:
+                message.end()
+
+    def __getattr__(self, name):
+        return getattr(self._work, name)
+
+
+def _post(post):
+    def wrapped(ops, *args, **kwargs):
+        # Of messages in several groups it calls itself, once a group: those calls are the ones to see.
+        if not _active() or not ops or len({id(op.group) for op in ops}) > 1:
+            return post(ops, *args, **kwargs)
+        try:
+            messages = [_Message(op) for op in ops]
+        except Exception as error:
+            bubbletop._say("messages are not captured: %s" % error, "torch messages")
+            return post(ops, *args, **kwargs)
+        works = post(ops, *args, **kwargs)
+        if not isinstance(works, list):  # as older versions do
+            return _Waited(works, messages) if works is not None else works
+        if len(works) == len(messages):
+            return [_Waited(work, [message]) for work, message in zip(works, messages)]
+        return [_Waited(work, messages if i == 0 else ()) for i, work in enumerate(works)]
+    return wrapped
+
+
+# --- FSDP ---------------------------------------------------------------------------------------------------------------
+
+
+def _attach_fsdp():
+    """Unshard (all-gather) and gradient reduction of fully_shard."""
+    try:
+        from torch.distributed.fsdp._fully_shard import _fsdp_param_group as fsdp
+        param_group = fsdp.FSDPParamGroup
+    except (ImportError, AttributeError):
+        return
+    _wrap(param_group, "unshard", _unshard)
+    _wrap(param_group, "wait_for_unshard", _wait_for_unshard)
+    _wrap(fsdp, "foreach_reduce", _reduce)
+
+
+def _shard_comm(kind, group, size):
+    number = _group(group, bubbletop.DP)
+    key = (number, kind, None)
+    sequence = _sequences.get(key, 0)
+    _sequences[key] = sequence + 1
+    return (bubbletop.comm(kind, bytes=size, chunk=-1, group=number, sequence=sequence),
+            bubbletop.gate(kind, chunk=-1, group=number, sequence=sequence))
+
+
+def _unshard(unshard):
+    def wrapped(self, *args, **kwargs):
+        if not _active() or self._all_gather_result is not None or self.is_unsharded:
+            return unshard(self, *args, **kwargs)
+        try:
+            group = self._all_gather_process_group
+            size = sum(param.sharded_size.numel() * param.orig_dtype.itemsize for param in self.fsdp_params)
+            span, gate = _shard_comm(bubbletop.ALL_GATHER, group, size * group.size())
+        except Exception as error:
+            bubbletop._say("FSDP's all-gather is not captured: %s" % error, "torch unshard")
+            return unshard(self, *args, **kwargs)
+        span.begin()
+        with gate:
+            result = unshard(self, *args, **kwargs)
+        if getattr(self._all_gather_result, "all_gather_work", None) is None and self.device.type == "cpu":
+            span.end()  # it was done at once
+        else:
+            self._bubbletop_unshard = (span, gate)
+        return result
+    return wrapped
+
+
+def _wait_for_unshard(wait):
+    def wrapped(self, *args, **kwargs):
+        begun = self.__dict__.pop("_bubbletop_unshard", None)
+        if begun is None:
+            return wait(self, *args, **kwargs)
+        span, gate = begun
+        try:
+            with gate:
+                return wait(self, *args, **kwargs)
+        finally:
+            span.end()
+    return wrapped
+
+
+def _reduce(reduce):
+    def wrapped(params, grads, group, *args, **kwargs):
+        if not _active() or group is None:
+            return reduce(params, grads, group, *args, **kwargs)
+        try:
+            size = sum(grad.numel() * grad.element_size() for grad in grads)
+            span, gate = _shard_comm(bubbletop.REDUCE_SCATTER, group, size)
+        except Exception as error:
+            bubbletop._say("FSDP's reduce-scatter is not captured: %s" % error, "torch reduce")
+            return reduce(params, grads, group, *args, **kwargs)
+        with span, gate:
+            return reduce(params, grads, group, *args, **kwargs)
+    return wrapped
+
+
+# --- optimizer ----------------------------------------------------------------------------------------------------------
+
+
+def _attach_optimizer():
+    """Every optimizer's step, once a stream is written: it begins with a step of a schedule."""
+    try:
+        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+    except ImportError:
+        return
+    begun = {}
+
+    def before(optimizer, *_):
+        if _active():
+            begun[id(optimizer)] = bubbletop.begin(bubbletop.OPTIMIZER, -1, -1)
+
+    def after(optimizer, *_):
+        span = begun.pop(id(optimizer), None)
+        if span is not None:
+            bubbletop.end(span)
+
+    register_optimizer_step_pre_hook(before)
+    register_optimizer_step_post_hook(after)
