@@ -383,6 +383,81 @@ static void test_plan_that_cannot_run(void **state) {
   bt_trace_free(trace);
 }
 
+static uint64_t next_random(uint64_t *state) {
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return *state;
+}
+
+static int64_t one_of(uint64_t *state, int64_t low, int64_t count) {
+  return low + (int64_t)((next_random(state) >> 8) % (uint64_t)count);
+}
+
+/* Ops that fit a plan at times, and extremes now and then. */
+static bt_trace *any_run(uint64_t seed) {
+  static const int64_t odd[] = {INT64_MIN / 2, INT64_MAX / 2, -1, 1 << 20, INT32_MAX};
+  uint64_t random = seed * 0x9E3779B97F4A7C15u;
+  bt_trace *trace = new_trace((int32_t)one_of(&random, 1, 4));
+  int64_t chunks = one_of(&random, 1, 2);
+  for (int i = 0; i < 120; i++) {
+    bt_event event;
+    bt_event_init(&event, (bt_code)(one_of(&random, 0, 10) > 0 ? one_of(&random, 1, 8) : BT_RECV_F));
+    bool extreme = one_of(&random, 0, 40) == 0;
+    event.start = extreme ? odd[one_of(&random, 0, 5)] : one_of(&random, 0, 1000);
+    event.duration = extreme ? odd[one_of(&random, 1, 4)] & INT64_MAX : one_of(&random, 0, 50);
+    event.microbatch = (int32_t)(extreme ? odd[one_of(&random, 2, 3)] : one_of(&random, 0, 3));
+    event.chunk = (int16_t)(chunks > 1 || extreme ? one_of(&random, 0, chunks) : -1);
+    event.microbatch_b = (int32_t)one_of(&random, -1, 4);
+    event.chunk_b = (int16_t)one_of(&random, -1, 3);
+    event.peer = (int32_t)one_of(&random, -1, 4);
+    (void)bt_trace_add(trace, bt_trace_rank(trace, (int32_t)one_of(&random, 0, (int64_t)trace->rank_count)), 0, 1,
+                       &event);
+  }
+  for (size_t r = 0; r < trace->rank_count; r++) {
+    trace->ranks[r].layout.chunks = (int32_t)chunks;
+    if (one_of(&random, 0, 8) == 0) trace->ranks[r].layout.dp_rank = (int32_t)one_of(&random, 0, 3);
+    if (one_of(&random, 0, 8) == 0) trace->ranks[r].layout.pp_rank = (int32_t)one_of(&random, 0, 3);
+    for (int s = 0; s < 3 && seed % 2 == 0; s++)
+      step(trace, (int32_t)r, s, 300 * s, 300 * s + 290);
+    assert_int_equal(bt_trace_settle(trace, &trace->ranks[r], INT64_MAX), BT_OK);
+  }
+  return trace;
+}
+
+/* Whatever the run says: an answer, whose numbers agree with each other. */
+static void test_any_run(void **state) {
+  (void)state;
+  int laid = 0;
+  for (uint64_t seed = 1; seed <= 300; seed++) {
+    bt_trace *trace = any_run(seed);
+    for (const bt_schedule_family *family = bt_schedule_families; family->name != NULL; family++) {
+      bt_plan_source source = {.family = family};
+      bt_plan_overlay *o = NULL;
+      bt_error error = {BT_OK, ""};
+      bt_status status = bt_plan_lay(trace, NULL, &source, &o, &error);
+      assert_true(status == BT_OK || (o == NULL && error.text[0] != '\0'));
+      if (status != BT_OK) continue;
+      laid++;
+      assert_int_equal(o->ops, o->in_order + o->displaced + o->extra);
+      int64_t displaced = 0;
+      int64_t missing = 0;
+      for (size_t i = 0; i < o->displaced_listed; i++)
+        displaced += o->displaced_list[i].steps;
+      for (size_t i = 0; i < o->missing_listed; i++)
+        missing += o->missing_list[i].steps;
+      assert_int_equal(displaced, o->displaced);
+      assert_int_equal(missing, o->missing);
+      for (int32_t s = 0; s < o->stages; s++)
+        displaced -= o->stage_list[s].displaced;
+      assert_int_equal(displaced, 0);
+      bt_plan_overlay_free(o);
+    }
+    bt_trace_free(trace);
+  }
+  assert_true(laid > 100); /* the runs are not all beyond planning */
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_own_plan),
@@ -396,6 +471,7 @@ int main(void) {
       cmocka_unit_test(test_own_order_as_csv),
       cmocka_unit_test(test_does_not_fit),
       cmocka_unit_test(test_plan_that_cannot_run),
+      cmocka_unit_test(test_any_run),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
