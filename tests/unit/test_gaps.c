@@ -18,12 +18,15 @@ static void check(const char *schedule, int chunks, bool sync) {
   params.optimizer = 4000000;
   params.seed = 3;
   bt_trace *trace = simulated_trace(&params, 0);
+  for (size_t i = 0; i < trace->rank_count; i++)
+    assert_int_equal(bt_trace_settle(trace, &trace->ranks[i], INT64_MAX), BT_OK);
   const bt_account_clock clock = {.aligned = true};
   const bt_accounting_options options = {
       .bounded = true, .first_step = 1, .last_step = 2, .warmup = true, .clock = &clock};
   bt_accounting *account;
   bt_gaps *gaps;
-  assert_int_equal(bt_accounting_run(trace, &options, &account, NULL), BT_OK);
+  bt_error error = {BT_OK, ""};
+  if (bt_accounting_run(trace, &options, &account, &error) != BT_OK) fail_msg("%s: %s", schedule, error.text);
   assert_int_equal(bt_gaps_find(trace, &options, &gaps, NULL), BT_OK);
   assert_int_equal(gaps->rank_count, trace->rank_count);
   for (size_t s = 0; s < account->stage_count; s++) {
