@@ -24,6 +24,13 @@ static inline void bt_array_advise(void *array, size_t bytes) {
 #endif
 }
 
+/* `count` zeroed elements of `size` bytes for the caller to free, or NULL. */
+static inline void *bt_array_new(size_t count, size_t size) {
+  void *array = calloc(count, size);
+  if (array != NULL && count >= BT_ADVISE_FROM / size) bt_array_advise(array, count * size);
+  return array;
+}
+
 /* Makes room for `need` elements of `size` bytes in *array (a pointer to some object pointer). False: memory is short,
  * nothing changed. */
 static inline bool bt_array_reserve(void *array, size_t *capacity, size_t need, size_t size) {

@@ -9,24 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/accounting_medians.h"
 #include "tui/analysis/accounting_theory.h"
 
-enum { MOST_SUSPECTS = 24, MOST_PAUSES = 4, SIGMAS = 5, LEAST_SAMPLES = 3 };
+enum { MOST_SUSPECTS = 24, MOST_PAUSES = 4 };
 
 #define LEAST_EFFECT 1.02 /* of compute */
 #define LEAST_LINK_EFFECT 1.15 /* of messages */
 #define LEAST_GAIN 0.002 /* of the interval */
-
-typedef struct sample { /* one op or message, as a multiple of what is usual */
-  int32_t key; /* rank, microbatch, link, … */
-  double ratio;
-} sample;
-
-typedef struct effect {
-  int32_t key;
-  double median, error; /* standard error of the median */
-  size_t count;
-} effect;
 
 typedef struct suspect {
   bt_account_cause cause;
@@ -45,67 +35,9 @@ typedef struct inquiry {
   int64_t kind_median[BT_OTHER + 1];
   suspect suspects[MOST_SUSPECTS];
   size_t suspect_count;
-  sample *samples; /* room for twice the ops, or the messages */
-  effect *effects;
+  bt_samples samples; /* room for twice the ops, or the messages */
+  bt_effect *effects;
 } inquiry;
-
-/* --- medians --------------------------------------------------------------------------------------------------------- */
-
-static int compare_sample(const void *a, const void *b) {
-  const sample *x = a;
-  const sample *y = b;
-  if (x->key != y->key) return x->key < y->key ? -1 : 1;
-  return (x->ratio > y->ratio) - (x->ratio < y->ratio);
-}
-
-static int compare_median(const void *a, const void *b) {
-  const effect *x = a;
-  const effect *y = b;
-  return (x->median > y->median) - (x->median < y->median);
-}
-
-static int compare_int64(const void *a, const void *b) {
-  int64_t x = *(const int64_t *)a;
-  int64_t y = *(const int64_t *)b;
-  return (x > y) - (x < y);
-}
-
-/* The median of each key's samples, and its standard error from the middle half (wide enough for uniform jitter). */
-static size_t find_effects(sample *samples, size_t count, effect *effects) {
-  size_t found = 0;
-  qsort(samples, count, sizeof *samples, compare_sample);
-  for (size_t i = 0; i < count;) {
-    size_t end = i;
-    while (end < count && samples[end].key == samples[i].key)
-      end++;
-    size_t n = end - i;
-    double spread = samples[i + 3 * n / 4 < end ? i + 3 * n / 4 : end - 1].ratio - samples[i + n / 4].ratio;
-    effects[found++] = (effect){samples[i].key, samples[i + (n - 1) / 2].ratio, spread / sqrt((double)n), n};
-    i = end;
-  }
-  return found;
-}
-
-/* The lower median over keys: what is usual. */
-static double usual_of(const effect *effects, size_t count, effect *room) {
-  memcpy(room, effects, count * sizeof *effects);
-  qsort(room, count, sizeof *room, compare_median);
-  return room[(count - 1) / 2].median;
-}
-
-static bool stands_out(const effect *e, double usual, double least, double noise) {
-  double ratio = e->median / usual;
-  double error = (e->error > noise ? e->error : noise) / usual;
-  return e->count >= LEAST_SAMPLES && ratio >= least && ratio - 1 > SIGMAS * error;
-}
-
-/* Mean error over keys: a few samples may lie close to each other by chance. */
-static double mean_error(const effect *effects, size_t count) {
-  double sum = 0;
-  for (size_t i = 0; i < count; i++)
-    sum += effects[i].error;
-  return count > 0 ? sum / (double)count : 0;
-}
 
 static suspect *accuse(inquiry *q, bt_cause_kind kind, double factor) {
   if (q->suspect_count == MOST_SUSPECTS) return NULL;
@@ -131,43 +63,38 @@ static bool is_judged(const inquiry *q, int32_t i) {
 }
 
 /* Every op as a multiple of the median of its kind. */
-static bool find_usual(inquiry *q) {
+static void find_usual(inquiry *q) {
   const bt_model *model = q->model;
-  int64_t *times = malloc((model->ops_count + 1) * sizeof *times);
-  if (times == NULL) return false;
+  double *times = q->samples.ratios;
   for (unsigned kind = BT_F; kind <= BT_OTHER; kind++) {
     size_t count = 0;
     for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
-      if (model->ops[i].kind == kind && is_judged(q, i)) times[count++] = q->theory->own[i];
+      if (model->ops[i].kind == kind && is_judged(q, i)) times[count++] = (double)q->theory->own[i];
     }
-    if (count == 0) continue;
-    qsort(times, count, sizeof *times, compare_int64);
-    q->kind_median[kind] = times[(count - 1) / 2];
+    if (count > 0) q->kind_median[kind] = (int64_t)bt_select(times, count, (count - 1) / 2);
   }
-  free(times);
   for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
     int64_t median = q->kind_median[model->ops[i].kind];
     q->usual[i] = is_judged(q, i) && median > 0 ? (double)q->theory->own[i] / (double)median : (double)NAN;
   }
-  return true;
 }
 
 /* A rank's effect against the other ranks of its stage; a stage's is that of its usual rank. */
-static void split_by_stage(inquiry *q, const effect *ranks, size_t count) {
+static void split_by_stage(inquiry *q, const bt_effect *ranks, size_t count) {
   const bt_model *model = q->model;
   size_t stages = model->out->stage_count;
-  effect *of_stage = q->effects + count;
-  effect *room = of_stage + count;
-  double noise = mean_error(ranks, count);
+  bt_effect *of_stage = q->effects + count;
+  bt_effect *room = of_stage + count;
+  double noise = bt_mean_error(ranks, count);
   for (size_t row = 0; row < stages; row++) {
     size_t n = 0;
     for (size_t i = 0; i < count; i++) {
       if ((size_t)model->ranks[ranks[i].key].row == row) of_stage[n++] = ranks[i];
     }
-    q->stage_effect[row] = n > 0 ? usual_of(of_stage, n, room) : 1;
+    q->stage_effect[row] = n > 0 ? bt_usual_of(of_stage, n, room) : 1;
     for (size_t i = 0; i < n; i++) {
       q->rank_effect[of_stage[i].key] = of_stage[i].median;
-      if (n < 2 || !stands_out(&of_stage[i], q->stage_effect[row], LEAST_EFFECT, noise)) continue;
+      if (n < 2 || !bt_stands_out(&of_stage[i], q->stage_effect[row], LEAST_EFFECT, noise)) continue;
       suspect *s = accuse(q, BT_CAUSE_RANK, of_stage[i].median / q->stage_effect[row]);
       if (s == NULL) return;
       s->cause.rank = model->ranks[of_stage[i].key].rank;
@@ -178,20 +105,19 @@ static void split_by_stage(inquiry *q, const effect *ranks, size_t count) {
 
 static void suspect_ranks_and_stages(inquiry *q) {
   const bt_model *model = q->model;
-  size_t count = 0;
   for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
-    if (!isnan(q->usual[i])) q->samples[count++] = (sample){model->ops[i].rank, q->usual[i]};
+    if (!isnan(q->usual[i])) bt_samples_add(&q->samples, model->ops[i].rank, q->usual[i]);
   }
-  size_t ranks = find_effects(q->samples, count, q->effects);
-  double noise = mean_error(q->effects, ranks);
+  size_t ranks = bt_find_effects(&q->samples, q->effects);
+  double noise = bt_mean_error(q->effects, ranks);
   split_by_stage(q, q->effects, ranks);
   size_t stages = model->out->stage_count;
-  effect *of_stage = q->effects;
+  bt_effect *of_stage = q->effects;
   for (size_t row = 0; row < stages; row++)
-    of_stage[row] = (effect){(int32_t)row, q->stage_effect[row], noise, LEAST_SAMPLES};
-  double usual = usual_of(of_stage, stages, of_stage + stages);
+    of_stage[row] = (bt_effect){(int32_t)row, q->stage_effect[row], noise, BT_LEAST_SAMPLES};
+  double usual = bt_usual_of(of_stage, stages, of_stage + stages);
   for (size_t row = 0; row < stages; row++) {
-    if (stages < 2 || !stands_out(&of_stage[row], usual, LEAST_EFFECT, noise)) continue;
+    if (stages < 2 || !bt_stands_out(&of_stage[row], usual, LEAST_EFFECT, noise)) continue;
     suspect *s = accuse(q, BT_CAUSE_STAGE, q->stage_effect[row] / usual);
     if (s != NULL) s->cause.stage = model->out->stages[row].stage;
   }
@@ -199,20 +125,19 @@ static void suspect_ranks_and_stages(inquiry *q) {
 
 static void suspect_microbatches(inquiry *q) {
   const bt_model *model = q->model;
-  size_t count = 0;
   for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
     const bt_model_op *op = &model->ops[i];
     if (isnan(q->usual[i]) || op->microbatch < 0) continue;
     double ratio = q->usual[i] / q->rank_effect[op->rank];
-    q->samples[count++] = (sample){op->microbatch, ratio};
-    if (op->kind == BT_FB && op->microbatch_b >= 0) q->samples[count++] = (sample){op->microbatch_b, ratio};
+    bt_samples_add(&q->samples, op->microbatch, ratio);
+    if (op->kind == BT_FB && op->microbatch_b >= 0) bt_samples_add(&q->samples, op->microbatch_b, ratio);
   }
-  size_t found = find_effects(q->samples, count, q->effects);
+  size_t found = bt_find_effects(&q->samples, q->effects);
   if (found < 2) return;
-  double usual = usual_of(q->effects, found, q->effects + found);
-  double noise = mean_error(q->effects, found);
+  double usual = bt_usual_of(q->effects, found, q->effects + found);
+  double noise = bt_mean_error(q->effects, found);
   for (size_t i = 0; i < found; i++) {
-    if (!stands_out(&q->effects[i], usual, LEAST_EFFECT, noise)) continue;
+    if (!bt_stands_out(&q->effects[i], usual, LEAST_EFFECT, noise)) continue;
     suspect *s = accuse(q, BT_CAUSE_MICROBATCH, q->effects[i].median / usual);
     if (s != NULL) s->cause.microbatch = q->effects[i].key;
   }
@@ -224,20 +149,19 @@ static int32_t link_key(const bt_model *model, int32_t from, int32_t to) {
 
 static void suspect_links(inquiry *q) {
   const bt_model *model = q->model;
-  size_t count = 0;
   if (model->out->stage_count > 46340) return; /* a key would not fit */
   for (size_t i = 0; i < model->p2p_count; i++) {
     const bt_model_p2p *in = &model->p2p[i];
     bool receive = in->kind == BT_RECV_F || in->kind == BT_RECV_B;
     if (!receive || in->moved == BT_UNKNOWN || in->end <= model->start || in->start >= model->end) continue;
-    q->samples[count++] = (sample){link_key(model, in->peer, in->rank), (double)in->moved};
+    bt_samples_add(&q->samples, link_key(model, in->peer, in->rank), (double)in->moved);
   }
-  size_t found = find_effects(q->samples, count, q->effects);
+  size_t found = bt_find_effects(&q->samples, q->effects);
   if (found < 2) return;
-  double usual = usual_of(q->effects, found, q->effects + found);
-  double noise = mean_error(q->effects, found);
+  double usual = bt_usual_of(q->effects, found, q->effects + found);
+  double noise = bt_mean_error(q->effects, found);
   for (size_t i = 0; i < found && usual > 0; i++) {
-    if (!stands_out(&q->effects[i], usual, LEAST_LINK_EFFECT, noise)) continue;
+    if (!bt_stands_out(&q->effects[i], usual, LEAST_LINK_EFFECT, noise)) continue;
     suspect *s = accuse(q, BT_CAUSE_LINK, q->effects[i].median / usual);
     if (s == NULL) return;
     s->cause.stage = model->out->stages[q->effects[i].key / (int32_t)model->out->stage_count].stage;
@@ -455,18 +379,18 @@ bt_status bt_theory_causes(bt_theory *theory) {
   if (q == NULL) return BT_ERR_NOMEM;
   q->theory = theory;
   q->model = model;
-  q->host = calloc(ops, sizeof *q->host);
-  q->usual = malloc(ops * sizeof *q->usual);
+  q->host = bt_array_new(ops, sizeof *q->host);
+  q->usual = bt_array_new(ops, sizeof *q->usual);
   q->rank_effect = malloc(((size_t)model->rank_count + 1) * sizeof *q->rank_effect);
   q->stage_effect = malloc((model->out->stage_count + 1) * sizeof *q->stage_effect);
-  q->samples = malloc(room * sizeof *q->samples);
-  q->effects = malloc((2 * room + 4 * (size_t)model->rank_count) * sizeof *q->effects);
+  q->effects = bt_array_new((2 * room + 4 * (size_t)model->rank_count), sizeof *q->effects);
   bool fine = q->host != NULL && q->usual != NULL && q->rank_effect != NULL && q->stage_effect != NULL &&
-              q->samples != NULL && q->effects != NULL;
+              q->effects != NULL && bt_samples_init(&q->samples, room);
   for (int32_t r = 0; fine && r < model->rank_count; r++)
     q->rank_effect[r] = 1;
-  fine = fine && measure_host(q) && find_usual(q);
+  fine = fine && measure_host(q);
   if (fine) {
+    find_usual(q);
     suspect_ranks_and_stages(q);
     suspect_microbatches(q);
     suspect_links(q);
@@ -478,7 +402,7 @@ bt_status bt_theory_causes(bt_theory *theory) {
   free(q->usual);
   free(q->rank_effect);
   free(q->stage_effect);
-  free(q->samples);
+  bt_samples_free(&q->samples);
   free(q->effects);
   free(q);
   return fine ? BT_OK : BT_ERR_NOMEM;

@@ -29,20 +29,20 @@ bool bt_theory_allocate(bt_theory *theory) {
   size_t ops = model->ops_count + 1;
   size_t collectives = model->collectives_count + 1;
   theory->lane_count = (size_t)model->rank_count * BT_LANES_A_RANK;
-  theory->own = calloc(ops, sizeof *theory->own);
-  theory->synced = calloc(ops, sizeof *theory->synced);
-  theory->call = calloc(ops, sizeof *theory->call);
-  theory->outer = malloc(ops * sizeof *theory->outer);
-  theory->place = malloc(ops * sizeof *theory->place);
-  theory->waits_for = malloc(ops * sizeof *theory->waits_for);
-  theory->moved = calloc(ops * 2, sizeof *theory->moved);
-  theory->sender = malloc(ops * 2 * sizeof *theory->sender);
-  theory->lane_of = malloc(collectives * sizeof *theory->lane_of);
-  theory->collective_place = malloc(collectives * sizeof *theory->collective_place);
+  theory->own = bt_array_new(ops, sizeof *theory->own);
+  theory->synced = bt_array_new(ops, sizeof *theory->synced);
+  theory->call = bt_array_new(ops, sizeof *theory->call);
+  theory->outer = bt_array_new(ops, sizeof *theory->outer);
+  theory->place = bt_array_new(ops, sizeof *theory->place);
+  theory->waits_for = bt_array_new(ops, sizeof *theory->waits_for);
+  theory->moved = bt_array_new(ops * 2, sizeof *theory->moved);
+  theory->sender = bt_array_new(ops * 2, sizeof *theory->sender);
+  theory->lane_of = bt_array_new(collectives, sizeof *theory->lane_of);
+  theory->collective_place = bt_array_new(collectives, sizeof *theory->collective_place);
   theory->lanes = calloc(theory->lane_count + 1, sizeof *theory->lanes);
   theory->ready = calloc(theory->lane_count + 1, sizeof *theory->ready);
-  theory->ops = calloc(ops + collectives * BT_LANES_A_RANK, sizeof *theory->ops);
-  theory->links = calloc(ops + collectives * BT_LANES_A_RANK, sizeof *theory->links);
+  theory->ops = bt_array_new(ops + collectives * BT_LANES_A_RANK, sizeof *theory->ops);
+  theory->links = bt_array_new(ops + collectives * BT_LANES_A_RANK, sizeof *theory->links);
   return theory->own != NULL && theory->synced != NULL && theory->call != NULL && theory->outer != NULL &&
          theory->place != NULL && theory->waits_for != NULL && theory->moved != NULL && theory->sender != NULL &&
          theory->lane_of != NULL && theory->collective_place != NULL && theory->lanes != NULL &&

@@ -2,33 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/accounting_index.h"
 #include "tui/analysis/accounting_model.h"
-
-/* Both halves of a message have an equal key; among equal keys the n-th send belongs to the n-th receive. */
-typedef struct message_key {
-  int32_t from, to;
-  int32_t receive; /* 0: the send */
-  int32_t index;
-  uint64_t a, b; /* group and sequence, or kind, virtual stage and microbatch */
-  int64_t start;
-} message_key;
-
-static int compare_place(const message_key *x, const message_key *y) {
-  if (x->from != y->from) return x->from < y->from ? -1 : 1;
-  if (x->to != y->to) return x->to < y->to ? -1 : 1;
-  if (x->a != y->a) return x->a < y->a ? -1 : 1;
-  return x->b == y->b ? 0 : x->b < y->b ? -1 : 1;
-}
-
-static int compare_message(const void *a, const void *b) {
-  const message_key *x = a;
-  const message_key *y = b;
-  int order = compare_place(x, y);
-  if (order != 0) return order;
-  if (x->receive != y->receive) return x->receive - y->receive;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
-}
 
 static bool is_receive(unsigned kind) {
   return kind == BT_RECV_F || kind == BT_RECV_B;
@@ -37,24 +12,17 @@ static bool is_forward(unsigned kind) {
   return kind == BT_SEND_F || kind == BT_RECV_F;
 }
 
-static message_key key_of(const bt_model *model, int32_t index, bool by_sequence) {
+/* Both halves of a message have an equal key; among equal keys the n-th send belongs to the n-th receive. */
+static bt_index_key key_of(const bt_model *model, int32_t index, bool by_sequence) {
   const bt_model_p2p *half = &model->p2p[index];
   bool receive = is_receive(half->kind);
-  message_key key = {.from = receive ? half->peer : half->rank,
-                     .to = receive ? half->rank : half->peer,
-                     .receive = receive,
-                     .index = index,
-                     .start = half->start};
-  if (by_sequence) {
-    key.a = half->group;
-    key.b = (uint64_t)half->sequence;
-    return key;
-  }
+  int32_t from = receive ? half->peer : half->rank;
+  int32_t to = receive ? half->rank : half->peer;
+  if (by_sequence) return bt_index_pair(from, to, half->group, (uint64_t)half->sequence);
   int32_t target = half->vstage; /* the virtual stage that gets it */
   if (!receive && target >= 0) target += is_forward(half->kind) ? 1 : -1;
-  key.a = is_forward(half->kind);
-  key.b = ((uint64_t)(uint32_t)target << 32) | (uint32_t)half->microbatch;
-  return key;
+  return bt_index_pair(from, to, is_forward(half->kind),
+                       ((uint64_t)(uint32_t)target << 32) | (uint32_t)half->microbatch);
 }
 
 static void join(bt_model *model, int32_t send, int32_t receive) {
@@ -63,78 +31,90 @@ static void join(bt_model *model, int32_t send, int32_t receive) {
   model->p2p[receive].match = send;
 }
 
-/* Joins sends keys[0..sends) with the receives behind them. Where one side has more (records lost, a run cut off), a half
- * is passed over when the next one still fits: a message is never received before it is sent. */
-static void join_equal(bt_model *model, const message_key *keys, size_t sends, size_t receives) {
-  const message_key *receive = keys + sends;
+/* Joins sends with receives of equal key, both in order of their start. Where one side has more (records lost, a run cut
+ * off), a half is passed over when the next one still fits: a message is never received before it is sent. */
+static void join_equal(bt_model *model, const int32_t *send, size_t sends, const int32_t *receive, size_t receives) {
   size_t s = 0;
   size_t r = 0;
   while (s < sends && r < receives) {
-    const bt_model_p2p *into = &model->p2p[receive[r].index];
-    if (sends - s < receives - r && into->end < model->p2p[keys[s].index].start) {
+    const bt_model_p2p *into = &model->p2p[receive[r]];
+    if (sends - s < receives - r && into->end < model->p2p[send[s]].start) {
       r++;
-    } else if (sends - s > receives - r && model->p2p[keys[s + 1].index].start <= into->end) {
+    } else if (sends - s > receives - r && model->p2p[send[s + 1]].start <= into->end) {
       s++;
     } else {
-      join(model, keys[s++].index, receive[r++].index);
+      join(model, send[s++], receive[r++]);
     }
   }
 }
 
-static bool match_messages(bt_model *model, bool by_sequence) {
-  message_key *keys = malloc((model->p2p_count + 1) * sizeof *keys);
-  if (keys == NULL) return false;
-  size_t count = 0;
-  for (int32_t i = 0; i < (int32_t)model->p2p_count; i++) {
+/* Messages of equal key, chained through `next` from the last to the first. */
+typedef struct chains {
+  bt_index heads;
+  int32_t *next;
+  int32_t *sends, *receives; /* room for one chain */
+} chains;
+
+static void match_chain(bt_model *model, const chains *c, int32_t last) {
+  size_t room = model->p2p_count;
+  size_t sends = 0;
+  size_t receives = 0;
+  for (int32_t i = last; i != BT_NO_INDEX; i = c->next[i]) { /* backwards: filled from the end */
+    if (is_receive(model->p2p[i].kind)) {
+      c->receives[room - ++receives] = i;
+    } else {
+      c->sends[room - ++sends] = i;
+    }
+  }
+  join_equal(model, c->sends + room - sends, sends, c->receives + room - receives, receives);
+}
+
+static bool fill_chains(const bt_model *model, bool by_sequence, chains *c) {
+  if (by_sequence && !bt_index_reserve(&c->heads, model->p2p_count / 2)) return false;
+  for (int32_t i = 0; i < (int32_t)model->p2p_count; i++) { /* a key's sends are of one rank, so in order of start */
     const bt_model_p2p *half = &model->p2p[i];
     if (half->match != BT_NO_INDEX || half->peer == BT_NO_INDEX) continue;
-    if (by_sequence ? half->sequence >= 0 : half->microbatch >= 0) keys[count++] = key_of(model, i, by_sequence);
+    if (by_sequence ? half->sequence < 0 : half->microbatch < 0) continue;
+    int32_t *head = bt_index_at(&c->heads, key_of(model, i, by_sequence));
+    if (head == NULL) return false;
+    c->next[i] = *head;
+    *head = i;
   }
-  qsort(keys, count, sizeof *keys, compare_message);
-  for (size_t i = 0; i < count;) {
-    size_t end = i;
-    size_t sends = 0;
-    for (; end < count && compare_place(&keys[i], &keys[end]) == 0; end++)
-      sends += keys[end].receive == 0;
-    join_equal(model, &keys[i], sends, end - i - sends);
-    i = end;
-  }
-  free(keys);
   return true;
+}
+
+static bool match_messages(bt_model *model, bool by_sequence) {
+  size_t room = model->p2p_count + 1;
+  chains c = {{NULL, 0, 0},
+              bt_array_new(room, sizeof *c.next),
+              bt_array_new(room, sizeof *c.sends),
+              bt_array_new(room, sizeof *c.receives)};
+  bool fine = c.next != NULL && c.sends != NULL && c.receives != NULL && fill_chains(model, by_sequence, &c);
+  for (size_t i = 0; fine && i < c.heads.size; i++) {
+    if (c.heads.entries[i].used) match_chain(model, &c, c.heads.entries[i].value);
+  }
+  bt_index_free(&c.heads);
+  free(c.next);
+  free(c.sends);
+  free(c.receives);
+  return fine;
 }
 
 /* --- transfer time of a link ----------------------------------------------------------------------------------------- */
 
 typedef struct link_sample {
   int64_t bytes, transfer;
-  int32_t from, to, index;
   bool overlapping;
 } link_sample;
 
-static int compare_sample(const void *a, const void *b) {
-  const link_sample *x = a;
-  const link_sample *y = b;
-  if (x->from != y->from) return x->from < y->from ? -1 : 1;
-  if (x->to != y->to) return x->to < y->to ? -1 : 1;
-  if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-  if (x->overlapping != y->overlapping) return x->overlapping ? -1 : 1;
-  if (x->transfer != y->transfer) return x->transfer < y->transfer ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
-}
-
 /* How long the data can have been moving. A send that ended before its receive began went into a buffer: only the receive
  * tells something then, and such samples count only where a link has no other. */
-static link_sample sample_of(const bt_model *model, int32_t receive) {
-  const bt_model_p2p *in = &model->p2p[receive];
+static link_sample sample_of(const bt_model *model, const bt_model_p2p *in) {
   const bt_model_p2p *out = &model->p2p[in->match];
   int64_t start = out->start > in->start ? out->start : in->start;
   int64_t end = out->end < in->end ? out->end : in->end;
-  link_sample sample = {.bytes = in->bytes >= 0 ? in->bytes : out->bytes,
-                        .transfer = end - start,
-                        .from = out->rank,
-                        .to = in->rank,
-                        .index = receive,
-                        .overlapping = end >= start};
+  link_sample sample = {
+      .bytes = in->bytes >= 0 ? in->bytes : out->bytes, .transfer = end - start, .overlapping = end >= start};
   if (!sample.overlapping) sample.transfer = in->end > start ? in->end - start : 0;
   return sample;
 }
@@ -143,105 +123,97 @@ static bool comparable_p2p(const bt_model *model, const bt_model_p2p *half) {
   return !model->gpu || (half->flags & BT_FLAG_GPU_TIMED) != 0;
 }
 
+static bool tells_transfer(const bt_model *model, const bt_model_p2p *half) {
+  return is_receive(half->kind) && half->match != BT_NO_INDEX && comparable_p2p(model, half) &&
+         comparable_p2p(model, &model->p2p[half->match]);
+}
+
+/* Every message takes as long as the fastest of its pair of ranks and size. */
 static bool measure_links(bt_model *model) {
-  link_sample *samples = malloc((model->p2p_count + 1) * sizeof *samples);
-  if (samples == NULL) return false;
-  size_t count = 0;
-  for (int32_t i = 0; i < (int32_t)model->p2p_count; i++) {
-    const bt_model_p2p *half = &model->p2p[i];
-    if (!is_receive(half->kind) || half->match == BT_NO_INDEX) continue;
-    if (comparable_p2p(model, half) && comparable_p2p(model, &model->p2p[half->match])) {
-      samples[count++] = sample_of(model, i);
-    }
+  bt_index best = {NULL, 0, 0}; /* the receive that was fastest */
+  bool fine = true;
+  for (int32_t i = 0; fine && i < (int32_t)model->p2p_count; i++) {
+    bt_model_p2p *in = &model->p2p[i];
+    if (!tells_transfer(model, in)) continue;
+    link_sample sample = sample_of(model, in);
+    in->moved = sample.transfer;
+    int32_t *fastest = bt_index_at(&best, bt_index_pair(in->peer, in->rank, 0, (uint64_t)sample.bytes));
+    fine = fastest != NULL;
+    if (!fine) break;
+    link_sample record = *fastest == BT_NO_INDEX ? sample : sample_of(model, &model->p2p[*fastest]);
+    bool better = sample.overlapping != record.overlapping ? sample.overlapping : sample.transfer < record.transfer;
+    if (better || *fastest == BT_NO_INDEX) *fastest = i;
   }
-  qsort(samples, count, sizeof *samples, compare_sample);
-  int64_t best = 0;
-  for (size_t i = 0; i < count; i++) {
-    const link_sample *s = &samples[i];
-    if (i == 0 || s->from != s[-1].from || s->to != s[-1].to || s->bytes != s[-1].bytes) best = s->transfer;
-    bt_model_p2p *in = &model->p2p[s->index];
-    in->moved = s->transfer;
-    in->transfer = best;
-    model->p2p[in->match].transfer = best;
+  for (int32_t i = 0; fine && i < (int32_t)model->p2p_count; i++) {
+    bt_model_p2p *in = &model->p2p[i];
+    if (!tells_transfer(model, in)) continue;
+    uint64_t bytes = (uint64_t)sample_of(model, in).bytes;
+    int32_t fastest = bt_index_find(&best, bt_index_pair(in->peer, in->rank, 0, bytes));
+    in->transfer = model->p2p[fastest].moved;
+    model->p2p[in->match].transfer = in->transfer;
   }
-  free(samples);
-  return true;
+  bt_index_free(&best);
+  return fine;
 }
 
 /* --- collectives ----------------------------------------------------------------------------------------------------- */
 
-typedef struct member_key { /* one rank's part in a collective */
-  uint64_t group;
-  int64_t call; /* its sequence, or the kind where sequences are not known */
-  int32_t turn; /* the n-th of that call on its rank */
-  int32_t rank, index;
-  int64_t start;
-} member_key;
+/* Collectives of one call, chained through `next`: members of an equal group, sequence and turn. */
+typedef struct call_table {
+  bt_index turns; /* of one rank: how often it has made that call */
+  bt_index heads;
+  int32_t *next;
+} call_table;
 
-static int compare_call(const member_key *x, const member_key *y) {
-  if (x->group != y->group) return x->group < y->group ? -1 : 1;
-  return x->call == y->call ? 0 : x->call < y->call ? -1 : 1;
+static bool is_matched(const bt_model *model, const bt_model_collective *c) {
+  return c->group != 0 && (!model->gpu || (c->flags & BT_FLAG_GPU_TIMED) != 0);
 }
 
-static int compare_by_rank(const void *a, const void *b) {
-  const member_key *x = a;
-  const member_key *y = b;
-  int order = compare_call(x, y);
-  if (order != 0) return order;
-  if (x->rank != y->rank) return x->rank < y->rank ? -1 : 1;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
+static bool add_calls(const bt_model *model, const bt_model_rank *rank, call_table *calls) {
+  bt_index_clear(&calls->turns);
+  for (int32_t i = rank->collectives.first; i < rank->collectives.first + rank->collectives.count; i++) {
+    const bt_model_collective *c = &model->collectives[i];
+    if (!is_matched(model, c)) continue;
+    bt_index_key key = {c->group, 0, (uint64_t)(c->sequence >= 0 ? c->sequence : -1 - (int64_t)c->kind)};
+    int32_t *turn = bt_index_at(&calls->turns, key);
+    if (turn == NULL) return false;
+    key.b = (uint64_t)++ * turn;
+    int32_t *head = bt_index_at(&calls->heads, key);
+    if (head == NULL) return false;
+    calls->next[i] = *head;
+    *head = i;
+  }
+  return true;
 }
 
-static int compare_by_turn(const void *a, const void *b) {
-  const member_key *x = a;
-  const member_key *y = b;
-  int order = compare_call(x, y);
-  if (order != 0) return order;
-  if (x->turn != y->turn) return x->turn < y->turn ? -1 : 1;
-  return (x->index > y->index) - (x->index < y->index);
-}
-
-/* Sorted by turn: the keys of one collective stand together. */
-static void find_last_arrivals(bt_model *model, const member_key *keys, size_t count) {
-  uint32_t call = 0;
-  for (size_t i = 0; i < count;) {
-    size_t end = i;
-    int64_t arrived = INT64_MIN;
-    while (end < count && compare_call(&keys[i], &keys[end]) == 0 && keys[end].turn == keys[i].turn) {
-      if (keys[end].start > arrived) arrived = keys[end].start;
-      end++;
-    }
-    bool all = (int64_t)(end - i) == model->collectives[keys[i].index].members;
-    call += all;
-    for (size_t k = i; all && k < end; k++) {
-      model->collectives[keys[k].index].arrived = arrived;
-      model->collectives[keys[k].index].call = call;
-    }
-    i = end;
+static void find_last_arrival(bt_model *model, const call_table *calls, int32_t head, uint32_t *call) {
+  int64_t arrived = INT64_MIN;
+  int64_t members = 0;
+  for (int32_t i = head; i != BT_NO_INDEX; i = calls->next[i]) {
+    if (model->collectives[i].start > arrived) arrived = model->collectives[i].start;
+    members++;
+  }
+  if (members != model->collectives[head].members) return;
+  ++*call;
+  for (int32_t i = head; i != BT_NO_INDEX; i = calls->next[i]) {
+    model->collectives[i].arrived = arrived;
+    model->collectives[i].call = *call;
   }
 }
 
 static bool match_collectives(bt_model *model) {
-  member_key *keys = malloc((model->collectives_count + 1) * sizeof *keys);
-  if (keys == NULL) return false;
-  size_t count = 0;
-  for (size_t i = 0; i < model->collectives_count; i++) {
-    const bt_model_collective *c = &model->collectives[i];
-    if (c->group == 0 || (model->gpu && (c->flags & BT_FLAG_GPU_TIMED) == 0)) continue;
-    int64_t call = c->sequence >= 0 ? c->sequence : -1 - (int64_t)c->kind;
-    keys[count++] =
-        (member_key){.group = c->group, .call = call, .rank = c->rank, .index = (int32_t)i, .start = c->start};
+  call_table calls = {{NULL, 0, 0}, {NULL, 0, 0}, malloc((model->collectives_count + 1) * sizeof *calls.next)};
+  bool fine = calls.next != NULL;
+  for (int32_t r = 0; fine && r < model->rank_count; r++)
+    fine = add_calls(model, &model->ranks[r], &calls);
+  uint32_t call = 0;
+  for (size_t i = 0; fine && i < calls.heads.size; i++) {
+    if (calls.heads.entries[i].used) find_last_arrival(model, &calls, calls.heads.entries[i].value, &call);
   }
-  qsort(keys, count, sizeof *keys, compare_by_rank);
-  for (size_t i = 1; i < count; i++) {
-    bool same = compare_call(&keys[i], &keys[i - 1]) == 0 && keys[i].rank == keys[i - 1].rank;
-    if (same) keys[i].turn = keys[i - 1].turn + 1;
-  }
-  qsort(keys, count, sizeof *keys, compare_by_turn);
-  find_last_arrivals(model, keys, count);
-  free(keys);
-  return true;
+  bt_index_free(&calls.turns);
+  bt_index_free(&calls.heads);
+  free(calls.next);
+  return fine;
 }
 
 bt_status bt_model_match(bt_model *model) {

@@ -103,30 +103,42 @@ static int compare_start(const void *a, const void *b) {
   return (x->end < y->end) - (x->end > y->end);
 }
 
-/* A model of the replay: what it shares with the measured one is not freed with it. */
-static bool copy_model(const bt_model *from, bt_model *to) {
+/* Room for what a replay moves. What a model shares with the measured one is not freed with it. */
+static bool make_copy(const bt_model *from, bt_model *to) {
+  size_t cells = (size_t)from->replica_count * (size_t)from->step_count;
+  memset(to, 0, sizeof *to);
+  to->ranks = malloc((size_t)from->rank_count * sizeof *to->ranks);
+  to->ops = bt_array_new(from->ops_count + 1, sizeof *to->ops);
+  to->collectives = bt_array_new(from->collectives_count + 1, sizeof *to->collectives);
+  to->visits = bt_array_new(from->visits_count + 1, sizeof *to->visits);
+  to->steps = malloc((size_t)from->step_count * sizeof *to->steps);
+  to->windows = malloc(cells * sizeof *to->windows);
+  return to->ranks != NULL && to->ops != NULL && to->collectives != NULL && to->visits != NULL && to->steps != NULL &&
+         to->windows != NULL;
+}
+
+/* The model as it was measured, without messages and gates; the pieces are still to be made. */
+static bool fill_copy(const bt_model *from, bt_model *to) {
+  bt_model own = *to;
   *to = *from;
-  to->segments = NULL;
-  to->collective_pieces = NULL;
-  to->send_pieces = NULL;
-  to->segments_count = to->segments_capacity = 0;
-  to->collective_pieces_count = to->collective_pieces_capacity = 0;
-  to->send_pieces_count = to->send_pieces_capacity = 0;
+  to->ranks = own.ranks;
+  to->ops = own.ops;
+  to->collectives = own.collectives;
+  to->visits = own.visits;
+  to->steps = own.steps;
+  to->windows = own.windows;
+  to->segments = own.segments;
+  to->segments_capacity = own.segments_capacity;
+  to->collective_pieces = own.collective_pieces;
+  to->collective_pieces_capacity = own.collective_pieces_capacity;
+  to->send_pieces = own.send_pieces;
+  to->send_pieces_capacity = own.send_pieces_capacity;
+  to->segments_count = to->collective_pieces_count = to->send_pieces_count = 0;
   to->p2p = NULL;
   to->gates = NULL;
   to->p2p_count = to->gates_count = 0;
-  size_t cells = (size_t)from->replica_count * (size_t)from->step_count;
-  to->ranks = malloc((size_t)from->rank_count * sizeof *to->ranks);
-  to->ops = malloc((from->ops_count + 1) * sizeof *to->ops);
-  to->collectives = malloc((from->collectives_count + 1) * sizeof *to->collectives);
-  to->visits = malloc((from->visits_count + 1) * sizeof *to->visits);
-  to->steps = malloc((size_t)from->step_count * sizeof *to->steps);
-  to->windows = malloc(cells * sizeof *to->windows);
   to->out = calloc(1, sizeof *to->out);
-  if (to->ranks == NULL || to->ops == NULL || to->collectives == NULL || to->visits == NULL || to->steps == NULL ||
-      to->windows == NULL || to->out == NULL) {
-    return false;
-  }
+  if (to->out == NULL) return false;
   memcpy(to->ranks, from->ranks, (size_t)from->rank_count * sizeof *to->ranks);
   memcpy(to->ops, from->ops, from->ops_count * sizeof *to->ops);
   if (from->collectives_count > 0) {
@@ -159,7 +171,7 @@ static int64_t end_of(const bt_model *measured, const bt_model *replayed) {
 
 static bt_status account_replay(const bt_theory *theory, bt_model *model) {
   const bt_model *measured = theory->model;
-  if (!copy_model(measured, model)) return BT_ERR_NOMEM;
+  if (!fill_copy(measured, model)) return BT_ERR_NOMEM;
   move_ops(theory, model);
   move_collectives(theory, model);
   for (int32_t r = 0; r < model->rank_count; r++) {
@@ -183,17 +195,16 @@ static bt_status account_replay(const bt_theory *theory, bt_model *model) {
 
 /* --- the two replays ------------------------------------------------------------------------------------------------- */
 
-static bt_status replay_with(bt_theory *theory, bool balanced, bt_accounting **result) {
+/* `model`: a copy, which is filled anew. */
+static bt_status replay_with(bt_theory *theory, bool balanced, bt_model *model, bt_accounting **result) {
   bt_status status = bt_theory_costs(theory, balanced);
   if (status != BT_OK) return status;
   for (size_t lane = 0; lane < theory->lane_count; lane++)
     theory->replay->ready[lane] = theory->ready[lane] != INT64_MIN ? theory->ready[lane] : theory->model->start;
   bt_replay_run(theory->replay);
-  bt_model model;
-  memset(&model, 0, sizeof model);
-  status = account_replay(theory, &model);
-  *result = model.out;
-  bt_model_free(&model);
+  status = account_replay(theory, model);
+  *result = model->out;
+  model->out = NULL;
   return status;
 }
 
@@ -229,8 +240,11 @@ bt_status bt_model_theory(bt_model *model) {
   if (status == BT_OK) {
     bt_theory_fill(&theory);
     status = bt_replay_new(theory.lanes, theory.lane_count, &theory.replay, &error);
-    if (status == BT_OK) status = replay_with(&theory, false, &jitterless);
-    if (status == BT_OK) status = replay_with(&theory, true, &balanced);
+    bt_model copy = {.trace = NULL};
+    if (status == BT_OK && !make_copy(model, &copy)) status = BT_ERR_NOMEM;
+    if (status == BT_OK) status = replay_with(&theory, false, &copy, &jitterless);
+    if (status == BT_OK) status = replay_with(&theory, true, &copy, &balanced);
+    bt_model_free(&copy);
     if (status == BT_OK) status = bt_theory_causes(&theory);
   }
   if (status == BT_OK) {

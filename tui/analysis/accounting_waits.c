@@ -2,9 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/accounting_index.h"
 #include "tui/analysis/accounting_model.h"
 
-enum { FORWARD = 1, BACKWARD = 2, RECOMPUTE_LOOK_AHEAD = 4 };
+enum { FORWARD = 1, BACKWARD = 2, RECOMPUTE_LOOK_AHEAD = 4, MOST_CANDIDATES = 4096 };
 
 typedef struct half_op { /* a forward or backward half of an op */
   int32_t op, step, vstage, microbatch;
@@ -30,37 +31,40 @@ static bool has_half(const bt_model_op *op, uint8_t half) {
 
 /* --- producers ------------------------------------------------------------------------------------------------------- */
 
-typedef struct producer_table { /* open addressing; equal keys follow each other */
-  int32_t *places; /* op * 4 + half + 1; 0 free */
-  size_t size;
+/* Halves of equal replica, step, virtual stage and microbatch, chained from the last to the first. */
+typedef struct producer_table {
+  bt_index heads;
+  int32_t *next[BACKWARD]; /* per half */
 } producer_table;
 
-static size_t place_of(const producer_table *table, int32_t replica, const half_op *key) {
-  uint64_t hash = (uint64_t)key->half + 4u * (uint64_t)(uint32_t)replica;
-  hash = (hash * 0x9E3779B97F4A7C15u) ^ (uint32_t)key->step;
-  hash = (hash * 0x9E3779B97F4A7C15u) ^ (uint32_t)key->vstage;
-  hash = (hash * 0x9E3779B97F4A7C15u) ^ (uint32_t)key->microbatch;
-  return (size_t)((hash * 0x9E3779B97F4A7C15u) >> 24) & (table->size - 1);
+static bt_index_key place_of(int32_t replica, const half_op *key) {
+  return bt_index_pair(replica, key->step, (uint64_t)(uint32_t)key->vstage << 2 | key->half, (uint32_t)key->microbatch);
 }
 
 static bool build_table(const bt_model *model, producer_table *table) {
-  table->size = 64;
-  while (table->size < model->ops_count * 4)
-    table->size *= 2;
-  table->places = calloc(table->size, sizeof *table->places);
-  if (table->places == NULL) return false;
+  if (!bt_index_reserve(&table->heads, model->ops_count)) return false;
+  for (int half = 0; half < BACKWARD; half++) {
+    table->next[half] = bt_array_new((model->ops_count + 1), sizeof *table->next[half]);
+    if (table->next[half] == NULL) return false;
+  }
   for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
     for (uint8_t half = FORWARD; half <= BACKWARD; half++) {
       if (!has_half(&model->ops[i], half)) continue;
       half_op key = half_of(model, i, half);
       if (key.step < 0 || key.vstage < 0 || key.microbatch < 0) continue;
-      size_t at = place_of(table, model->ranks[model->ops[i].rank].replica, &key);
-      while (table->places[at] != 0)
-        at = (at + 1) & (table->size - 1);
-      table->places[at] = i * 4 + half + 1;
+      int32_t *head = bt_index_at(&table->heads, place_of(model->ranks[model->ops[i].rank].replica, &key));
+      if (head == NULL) return false;
+      table->next[half - 1][i] = *head;
+      *head = i;
     }
   }
   return true;
+}
+
+static void free_table(producer_table *table) {
+  bt_index_free(&table->heads);
+  free(table->next[0]);
+  free(table->next[1]);
 }
 
 /* How likely `candidate` is the producer: the sender of the message first, then the same member of a tensor or context
@@ -79,16 +83,14 @@ static int32_t find_producer(const bt_model *model, const producer_table *table,
   int32_t replica = model->ranks[model->ops[consumer->op].rank].replica;
   int32_t best = BT_NO_INDEX;
   int best_fitness = -1;
-  for (size_t at = place_of(table, replica, &key); table->places[at] != 0; at = (at + 1) & (table->size - 1)) {
-    int32_t place = table->places[at] - 1;
-    if (place % 4 != key.half) continue;
-    half_op other = half_of(model, place / 4, key.half);
-    if (other.step != key.step || other.vstage != key.vstage || other.microbatch != key.microbatch) continue;
-    if (model->ranks[model->ops[other.op].rank].replica != replica) continue;
+  int looked = 0;
+  for (int32_t i = bt_index_find(&table->heads, place_of(replica, &key)); i != BT_NO_INDEX && looked < MOST_CANDIDATES;
+       i = table->next[key.half - 1][i], looked++) {
+    half_op other = half_of(model, i, key.half);
     int fit = fitness(model, consumer, &other, sender);
-    bool later = best != BT_NO_INDEX && fit == best_fitness && model->ops[other.op].end > model->ops[best].end;
+    bool later = best != BT_NO_INDEX && fit == best_fitness && model->ops[i].end >= model->ops[best].end;
     if (fit > best_fitness || later) {
-      best = other.op;
+      best = i;
       best_fitness = fit;
     }
   }
@@ -97,56 +99,35 @@ static int32_t find_producer(const bt_model *model, const producer_table *table,
 
 /* --- the receive of an op -------------------------------------------------------------------------------------------- */
 
-typedef struct receive_key {
-  int32_t half, vstage, microbatch;
-  int32_t is_op; /* receives stand before ops of equal start */
-  int64_t start;
-  int32_t index;
-} receive_key;
-
-static bool same_receive(const receive_key *x, const receive_key *y) {
-  return x->half == y->half && x->vstage == y->vstage && x->microbatch == y->microbatch;
-}
-
-static int compare_receive(const void *a, const void *b) {
-  const receive_key *x = a;
-  const receive_key *y = b;
-  if (x->half != y->half) return x->half - y->half;
-  if (x->vstage != y->vstage) return x->vstage < y->vstage ? -1 : 1;
-  if (x->microbatch != y->microbatch) return x->microbatch < y->microbatch ? -1 : 1;
-  if (x->start != y->start) return x->start < y->start ? -1 : 1;
-  if (x->is_op != y->is_op) return x->is_op - y->is_op;
-  return (x->index > y->index) - (x->index < y->index);
+static bt_index_key receive_key(int32_t half, int32_t vstage, int32_t microbatch) {
+  return bt_index_pair(half, vstage, 0, (uint32_t)microbatch);
 }
 
 /* receives[op * 2 + half - 1]: the last receive of its microbatch that began before the op, and after the op of the step
- * before. */
-static bool find_receives(const bt_model *model, const bt_model_rank *rank, int32_t *receives) {
-  receive_key *keys = malloc(((size_t)rank->ops.count * 2 + (size_t)rank->p2p.count + 1) * sizeof *keys);
-  if (keys == NULL) return false;
-  size_t count = 0;
+ * before. `waiting`: receives that no op has taken. */
+static bool find_receives(const bt_model *model, const bt_model_rank *rank, bt_index *waiting, int32_t *receives) {
+  int32_t p = rank->p2p.first;
+  int32_t p_end = p + rank->p2p.count;
+  bt_index_clear(waiting);
   for (int32_t i = rank->ops.first; i < rank->ops.first + rank->ops.count; i++) {
+    for (; p < p_end && model->p2p[p].start <= model->ops[i].start; p++) {
+      const bt_model_p2p *p2p = &model->p2p[p];
+      int32_t half = p2p->kind == BT_RECV_F ? FORWARD : p2p->kind == BT_RECV_B ? BACKWARD : 0;
+      if (half == 0 || p2p->microbatch < 0) continue;
+      int32_t *place = bt_index_at(waiting, receive_key(half, p2p->vstage, p2p->microbatch));
+      if (place == NULL) return false;
+      *place = p;
+    }
     for (uint8_t half = FORWARD; half <= BACKWARD; half++) {
       receives[i * 2 + half - 1] = BT_NO_INDEX;
       if (!has_half(&model->ops[i], half)) continue;
       half_op op = half_of(model, i, half);
-      keys[count++] = (receive_key){half, op.vstage, op.microbatch, 1, model->ops[i].start, i};
+      int32_t *place = bt_index_at(waiting, receive_key(half, op.vstage, op.microbatch));
+      if (place == NULL) return false;
+      receives[i * 2 + half - 1] = *place;
+      *place = BT_NO_INDEX;
     }
   }
-  for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {
-    const bt_model_p2p *p2p = &model->p2p[i];
-    int32_t half = p2p->kind == BT_RECV_F ? FORWARD : p2p->kind == BT_RECV_B ? BACKWARD : 0;
-    if (half == 0 || p2p->microbatch < 0) continue;
-    keys[count++] = (receive_key){half, p2p->vstage, p2p->microbatch, 0, p2p->start, i};
-  }
-  qsort(keys, count, sizeof *keys, compare_receive);
-  int32_t last = BT_NO_INDEX;
-  for (size_t i = 0; i < count; i++) {
-    if (i > 0 && !same_receive(&keys[i], &keys[i - 1])) last = BT_NO_INDEX;
-    if (keys[i].is_op) receives[keys[i].index * 2 + keys[i].half - 1] = last;
-    last = keys[i].is_op ? BT_NO_INDEX : keys[i].index;
-  }
-  free(keys);
   return true;
 }
 
@@ -248,12 +229,13 @@ static void lend_to_recomputation(bt_model *model, const bt_model_rank *rank) {
 }
 
 bt_status bt_model_waits(bt_model *model) {
-  producer_table table = {NULL, 0};
-  int32_t *receives = malloc((model->ops_count * 2 + 1) * sizeof *receives);
+  producer_table table = {{NULL, 0, 0}, {NULL, NULL}};
+  bt_index waiting = {NULL, 0, 0};
+  int32_t *receives = bt_array_new((model->ops_count * 2 + 1), sizeof *receives);
   bool fine = receives != NULL && build_table(model, &table);
   for (int32_t i = 0; fine && i < model->rank_count; i++) {
     bt_model_rank *rank = &model->ranks[i];
-    fine = find_receives(model, rank, receives);
+    fine = find_receives(model, rank, &waiting, receives);
     for (int32_t k = rank->ops.first; fine && k < rank->ops.first + rank->ops.count; k++) {
       for (uint8_t half = FORWARD; half <= BACKWARD; half++) {
         if (has_half(&model->ops[k], half)) wait_for_half(model, &table, k, half, receives[k * 2 + half - 1]);
@@ -264,6 +246,7 @@ bt_status bt_model_waits(bt_model *model) {
     lend_to_recomputation(model, rank);
   }
   free(receives);
-  free(table.places);
+  free_table(&table);
+  bt_index_free(&waiting);
   return fine ? BT_OK : BT_ERR_NOMEM;
 }

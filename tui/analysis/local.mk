@@ -11,12 +11,14 @@ libanalysis_la_SOURCES = \
 	tui/analysis/simulate_plan.c tui/analysis/simulate_plan.h tui/analysis/simulate_events.c
 libanalysis_la_SOURCES += \
 	tui/analysis/accounting.h tui/analysis/accounting_model.h tui/analysis/accounting.c \
+	tui/analysis/accounting_index.c tui/analysis/accounting_index.h \
 	tui/analysis/accounting_ops.c tui/analysis/accounting_steps.c tui/analysis/accounting_match.c \
 	tui/analysis/accounting_waits.c tui/analysis/accounting_segments.c tui/analysis/accounting_classify.c \
 	tui/analysis/accounting_totals.c tui/analysis/accounting_links.c \
 	tui/analysis/accounting_theory.h tui/analysis/accounting_theory.c tui/analysis/accounting_means.c \
 	tui/analysis/accounting_schedule.c tui/analysis/accounting_choose.c \
-	tui/analysis/accounting_causes.c tui/analysis/accounting_lanes.c \
+	tui/analysis/accounting_causes.c tui/analysis/accounting_medians.c \
+	tui/analysis/accounting_medians.h tui/analysis/accounting_lanes.c \
 	tui/analysis/gaps.h tui/analysis/gaps.c
 libanalysis_la_SOURCES += tui/analysis/lod.c tui/analysis/lod.h
 libanalysis_la_SOURCES += \

@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/array.h"
+
 enum { DEPENDENCIES = 4 }; /* message, message of an FB's backward half, own op before, link; beside the lane's order */
 enum { MESSAGE, MESSAGE_B, OWN, LINK };
+enum { NEIGHBOURS = 16 };
 
 /* A synced set of ops, met in the order in which they arrive. */
 typedef struct sync_set {
@@ -40,12 +43,14 @@ typedef struct half_map {
   size_t mask;
 } half_map;
 
+/* Neighbouring microbatches lie next to each other: lookups come in about that order. */
 static size_t half_hash(const half *key) {
-  uint64_t hash = (uint32_t)key->microbatch | (uint64_t)(uint32_t)key->vstage << 32;
+  uint32_t microbatch = (uint32_t)key->microbatch;
+  uint64_t hash = microbatch / NEIGHBOURS | (uint64_t)(uint32_t)key->vstage << 32;
   hash = (hash ^ (hash >> 29)) * 0x9E3779B97F4A7C15u + (uint32_t)key->step;
   hash = (hash ^ (hash >> 32)) * 0xBF58476D1CE4E5B9u + ((uint64_t)(uint32_t)key->pipeline << 8 | key->role);
   hash = (hash ^ (hash >> 30)) * 0x94D049BB133111EBu;
-  return (size_t)(hash ^ (hash >> 31));
+  return (size_t)((hash ^ (hash >> 31)) * NEIGHBOURS + microbatch % NEIGHBOURS);
 }
 
 static bool half_equal(const half *a, const half *b) {
@@ -58,8 +63,8 @@ static bt_status half_map_init(half_map *map, size_t halves) {
   while (size < halves * 2)
     size *= 2;
   map->mask = size - 1;
-  map->keys = malloc(size * sizeof *map->keys);
-  map->ops = malloc(size * sizeof *map->ops);
+  map->keys = bt_array_new(size, sizeof *map->keys);
+  map->ops = bt_array_new(size, sizeof *map->ops);
   if (map->keys == NULL || map->ops == NULL) return BT_ERR_NOMEM;
   memset(map->ops, 0xff, size * sizeof *map->ops);
   return BT_OK;
@@ -247,7 +252,7 @@ static bt_status find_successors(sorter *sort) {
     }
     if (next_on_lane(sort->replay, op)) sort->waits[op + 1]++;
   }
-  sort->successors = malloc((edges + 1) * sizeof *sort->successors);
+  sort->successors = bt_array_new((edges + 1), sizeof *sort->successors);
   if (sort->successors == NULL) return BT_ERR_NOMEM;
   for (size_t op = 0; op < count; op++)
     sort->row[op + 2] += sort->row[op + 1];
@@ -356,17 +361,17 @@ static bool allocate(bt_replay *replay) {
   size_t ops = replay->op_count + 1, lanes = replay->lane_count + 1;
   struct bt_replay_graph *graph = replay->graph = calloc(1, sizeof *graph);
   if (graph == NULL) return false;
-  replay->ops = calloc(ops, sizeof *replay->ops);
-  replay->costs = calloc(ops, sizeof *replay->costs);
-  replay->times = calloc(ops, sizeof *replay->times);
+  replay->ops = bt_array_new(ops, sizeof *replay->ops);
+  replay->costs = bt_array_new(ops, sizeof *replay->costs);
+  replay->times = bt_array_new(ops, sizeof *replay->times);
   replay->ready = calloc(lanes, sizeof *replay->ready);
-  replay->producer = malloc(2 * ops * sizeof *replay->producer);
-  graph->lane_of = calloc(ops, sizeof *graph->lane_of);
+  replay->producer = bt_array_new(2 * ops, sizeof *replay->producer);
+  graph->lane_of = bt_array_new(ops, sizeof *graph->lane_of);
   graph->rank = calloc(lanes, sizeof *graph->rank);
-  graph->depends = malloc(ops * sizeof *graph->depends);
-  graph->order = calloc(ops, sizeof *graph->order);
-  graph->sync = calloc(ops, sizeof *graph->sync);
-  graph->next_member = calloc(ops, sizeof *graph->next_member);
+  graph->depends = bt_array_new(ops, sizeof *graph->depends);
+  graph->order = bt_array_new(ops, sizeof *graph->order);
+  graph->sync = bt_array_new(ops, sizeof *graph->sync);
+  graph->next_member = bt_array_new(ops, sizeof *graph->next_member);
   if (replay->ops == NULL || replay->costs == NULL || replay->times == NULL || replay->ready == NULL ||
       replay->producer == NULL || graph->lane_of == NULL || graph->rank == NULL || graph->depends == NULL ||
       graph->order == NULL || graph->sync == NULL || graph->next_member == NULL) {
