@@ -29,6 +29,7 @@ missing_for_tests() {
   has python3 || echo python3
   python_has python3 msgpack || python_has /usr/bin/python3 msgpack || echo python3-msgpack
   has tmux || echo tmux
+  has ps || echo procps
   has clang-format || has clang-format-14 || echo clang-format
   has mandoc || echo mandoc
 }
