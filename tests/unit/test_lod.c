@@ -153,7 +153,7 @@ static bt_lod *index_of(bt_trace *trace, bt_lod_set *set, size_t budget) {
 
 static void test_against_brute_force(void **unused) {
   (void)unused;
-  static const size_t counts[] = {0, 1, 2, 63, 64, 65, 128, 129, 200, 1000, 3000};
+  static const size_t counts[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 128, 129, 200, 1000, 3000};
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     for (uint64_t round = 0; round < 6; round++) {
       uint64_t seed = 17 * i + round;

@@ -30,6 +30,7 @@ typedef struct gap_finder {
   int64_t open; /* where the current gap began */
   int64_t best_start, best_end;
   bool in_gap, any, closed; /* closed: a span came after the gap that was open */
+  bool first; /* the first one is wanted, not the longest */
 } gap_finder;
 
 /* Spans on the stack end strictly earlier from bottom to top: one that would end under its successor is never seen
@@ -49,8 +50,6 @@ typedef struct sweep {
   bt_lod_segments *segments;
   gap_finder *gaps;
   bool out_of_memory;
-  size_t head_leaf; /* `head` is what was busy in this leaf up to `now`; SIZE_MAX: not known */
-  bt_lod_sum head;
 } sweep;
 
 static int64_t span_end(const bt_track *track, const bt_span *span) {
@@ -91,6 +90,7 @@ static void gap_close(gap_finder *gaps, int64_t at) {
   gaps->closed = true;
   if (!gaps->in_gap) return;
   gaps->in_gap = false;
+  if (gaps->any && gaps->first) return;
   if (!gaps->any || (uint64_t)at - (uint64_t)gaps->open > (uint64_t)gaps->best_end - (uint64_t)gaps->best_start) {
     gaps->best_start = gaps->open;
     gaps->best_end = at;
@@ -155,8 +155,8 @@ static void push(sweep *s) {
   s->stack[s->depth++].end = end;
 }
 
-static void enter_leaf(sweep *s,
-                       size_t leaf) { /* the state there is the same as the sweep's own, with an empty stack */
+/* The state there is the same as the sweep's own, with an empty stack. */
+static void enter_leaf(sweep *s, size_t leaf) {
   s->next = leaf * BT_LOD_LEAF;
   s->below = s->lod->checkpoint == NULL ? 0 : s->lod->checkpoint[leaf].top;
   s->depth = 0;
@@ -220,7 +220,6 @@ static void sweep_start(sweep *s, const bt_lod *lod, const bt_track *track, size
   s->segments = NULL;
   s->gaps = NULL;
   s->out_of_memory = false;
-  s->head_leaf = SIZE_MAX;
   enter_leaf(s, leaf);
   s->now = track->count > 0 ? leaf_start(track, leaf) : INT64_MIN;
 }
@@ -235,16 +234,6 @@ static void sweep_seek(sweep *s, const bt_lod *lod, const bt_track *track, int64
 
 /* --- the forest ----------------------------------------------------------------------------------------------------- */
 
-static void node_add(bt_lod_node *into, const bt_lod_node *other) {
-  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
-    into->busy[slot] += other->busy[slot];
-  if (other->gap > into->gap) {
-    into->gap = other->gap;
-    into->gap_leaf = other->gap_leaf;
-  }
-  into->flags |= other->flags;
-}
-
 static size_t node_index(size_t first, unsigned level) {
   return 2 * first + ((size_t)1 << level) - 1;
 }
@@ -256,36 +245,37 @@ static unsigned node_level(size_t first, size_t end) {
   return fits < aligned ? fits : aligned;
 }
 
-static void sum_leaves(const bt_lod *lod, size_t from, size_t to, bt_lod_sum *sum) {
-  while (from < to) {
-    unsigned level = node_level(from, to);
-    const bt_lod_node *node = &lod->nodes[node_index(from, level)];
-    for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
-      sum->busy[slot] += node->busy[slot];
-    from += (size_t)1 << level;
-  }
+static uint32_t longer_gap(const bt_lod *lod, uint32_t a, uint32_t b) {
+  return lod->gap[b] > lod->gap[a] ? b : a;
 }
 
 /* --- building ------------------------------------------------------------------------------------------------------- */
 
+static bool resize(void *array, size_t count, size_t size) {
+  void **at = array;
+  void *moved = realloc(*at, count * size);
+  if (moved != NULL) *at = moved;
+  return moved != NULL;
+}
+
 static bt_status grow(bt_lod *lod, size_t leaves) {
   if (leaves > lod->leaf_capacity) {
-    size_t capacity = lod->leaf_capacity + lod->leaf_capacity / 4 + 16;
-    if (capacity < leaves) capacity = leaves;
-    bt_lod_node *nodes = realloc(lod->nodes, 2 * capacity * sizeof *nodes);
-    if (nodes == NULL) return BT_ERR_NOMEM;
-    lod->nodes = nodes;
-    bt_lod_checkpoint *checkpoint = realloc(lod->checkpoint, (capacity + 1) * sizeof *checkpoint);
-    if (checkpoint == NULL) return BT_ERR_NOMEM;
-    if (lod->checkpoint == NULL) checkpoint[0] = (bt_lod_checkpoint){0, 0, 0};
-    lod->checkpoint = checkpoint;
+    size_t capacity = leaves + leaves / 8 + 16;
+    bool first = lod->checkpoint == NULL || lod->before == NULL;
+    if (!resize(&lod->checkpoint, capacity + 1, sizeof *lod->checkpoint) ||
+        !resize(&lod->before, capacity + 1, sizeof *lod->before) || !resize(&lod->gap, capacity, sizeof *lod->gap) ||
+        !resize(&lod->longest, 2 * capacity, sizeof *lod->longest)) {
+      return BT_ERR_NOMEM;
+    }
+    if (first) {
+      memset(lod->checkpoint, 0, sizeof *lod->checkpoint);
+      memset(lod->before, 0, sizeof *lod->before);
+    }
     lod->leaf_capacity = capacity;
   }
   if (lod->pool_count + BT_LOD_LEAF > lod->pool_capacity) {
     size_t capacity = lod->pool_capacity + lod->pool_capacity / 2 + BT_LOD_LEAF;
-    bt_lod_carried *pool = realloc(lod->pool, capacity * sizeof *pool);
-    if (pool == NULL) return BT_ERR_NOMEM;
-    lod->pool = pool;
+    if (!resize(&lod->pool, capacity, sizeof *lod->pool)) return BT_ERR_NOMEM;
     lod->pool_capacity = capacity;
   }
   return BT_OK;
@@ -298,6 +288,7 @@ static bool leaf_gap(const bt_lod *lod, const bt_track *track, size_t leaf, int6
   sweep s;
   sweep_start(&s, lod, track, leaf);
   if (s.now < from) sweep_to(&s, from);
+  s.now = from; /* which may be before the first span */
   s.gaps = gaps;
   sweep_to(&s, end);
   gaps->closed = false;
@@ -314,9 +305,9 @@ static bool leaf_gap(const bt_lod *lod, const bt_track *track, size_t leaf, int6
 /* Sums the leaf, and keeps what is still on the stack at its end for the next one. */
 static void build_leaf(bt_lod *lod, const bt_track *track) {
   size_t leaf = lod->leaf_count;
-  bt_lod_node *node = &lod->nodes[node_index(leaf, 0)];
   sweep s;
   bt_lod_sum sum = {.starts = 0};
+  memcpy(sum.busy, lod->before[leaf].busy, sizeof sum.busy);
   sweep_start(&s, lod, track, leaf);
   s.limit = (leaf + 1) * BT_LOD_LEAF;
   s.sum = &sum;
@@ -324,10 +315,7 @@ static void build_leaf(bt_lod *lod, const bt_track *track) {
   sweep_to(&s, end);
   while (s.next < s.limit)
     push(&s); /* those that start at the very end of the leaf */
-  memcpy(node->busy, sum.busy, sizeof node->busy);
-  node->flags = 0;
-  for (size_t i = leaf * BT_LOD_LEAF; i < s.limit; i++)
-    node->flags |= track->spans[i].flags;
+  memcpy(lod->before[leaf + 1].busy, sum.busy, sizeof sum.busy);
   uint32_t top = s.below;
   for (unsigned i = 0; i < s.depth && s.stack[i].end > end; i++) {
     lod->pool[lod->pool_count++] = (bt_lod_carried){.span = s.stack[i].span, .below = top};
@@ -339,15 +327,13 @@ static void build_leaf(bt_lod *lod, const bt_track *track) {
   if (leaf == 0) lod->checkpoint[0].start = leaf_start(track, 0);
 
   gap_finder gaps = {.any = false};
-  node->gap = leaf_gap(lod, track, leaf, leaf_start(track, leaf), end, &gaps)
-                  ? (uint64_t)gaps.best_end - (uint64_t)gaps.best_start
-                  : 0;
-  node->gap_leaf = (uint32_t)leaf;
+  bool any = leaf_gap(lod, track, leaf, leaf_start(track, leaf), end, &gaps);
+  lod->gap[leaf] = any ? (uint64_t)gaps.best_end - (uint64_t)gaps.best_start : 0;
+  lod->longest[node_index(leaf, 0)] = (uint32_t)leaf;
   for (unsigned level = 1; lod->leaf_count % ((size_t)1 << level) == 0; level++) {
-    size_t first = lod->leaf_count - ((size_t)1 << level);
-    bt_lod_node *above = &lod->nodes[node_index(first, level)];
-    *above = lod->nodes[node_index(first, level - 1)];
-    node_add(above, &lod->nodes[node_index(first + ((size_t)1 << (level - 1)), level - 1)]);
+    size_t half = (size_t)1 << (level - 1), first = lod->leaf_count - 2 * half;
+    lod->longest[node_index(first, level)] =
+        longer_gap(lod, lod->longest[node_index(first, level - 1)], lod->longest[node_index(first + half, level - 1)]);
   }
 }
 
@@ -379,8 +365,10 @@ bt_status bt_lod_update(bt_lod *lod, const bt_track *track, size_t budget, bool 
 }
 
 void bt_lod_free(bt_lod *lod) {
-  free(lod->nodes);
   free(lod->checkpoint);
+  free(lod->before);
+  free(lod->gap);
+  free(lod->longest);
   free(lod->pool);
   memset(lod, 0, sizeof *lod);
 }
@@ -393,66 +381,60 @@ void bt_lod_reset(bt_lod *lod) {
 }
 
 size_t bt_lod_bytes(const bt_lod *lod) {
-  return lod->leaf_capacity * (2 * sizeof *lod->nodes + sizeof *lod->checkpoint) +
+  return lod->leaf_capacity *
+             (sizeof *lod->checkpoint + sizeof *lod->before + sizeof *lod->gap + 2 * sizeof *lod->longest) +
          lod->pool_capacity * sizeof *lod->pool;
 }
 
 /* --- queries -------------------------------------------------------------------------------------------------------- */
 
-static void add_busy(bt_lod_sum *sum, const uint64_t *plus, const uint64_t *minus) {
-  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
-    sum->busy[slot] += plus[slot] - (minus != NULL ? minus[slot] : 0);
-}
-
-/* From where the sweep stands to `to`, through the forest where whole leaves lie between. `before`: index of the first span
- * that starts at or after `to`. The rest of a leaf is its sum less its head, so each leaf is swept at most once. */
-static void sum_to(sweep *s, int64_t to, size_t before, bt_lod_sum *sum) {
-  const bt_lod *lod = s->lod;
-  size_t first = (s->next + BT_LOD_LEAF - 1) / BT_LOD_LEAF;
-  size_t last = before == 0 ? 0 : (before - 1) / BT_LOD_LEAF;
-  if (last > lod->leaf_count) last = lod->leaf_count;
-  if (first <= last && last > 0) {
-    if (s->head_leaf != SIZE_MAX && s->head_leaf + 1 == first) {
-      add_busy(sum, lod->nodes[node_index(s->head_leaf, 0)].busy, s->head.busy);
-    } else {
-      s->sum = sum;
-      sweep_to(s, leaf_start(s->track, first));
-    }
-    sum_leaves(lod, first, last, sum);
-    enter_leaf(s, last);
-    s->now = leaf_start(s->track, last);
-    s->head_leaf = last;
-    memset(&s->head, 0, sizeof s->head);
+/* Sweeps to `to`, which lies in `leaf`, past whole leaves without looking at them. `up_to`: what was busy up to where the
+ * sweep stands; then up to `to`. */
+static void sum_to(sweep *s, int64_t to, size_t leaf, bt_lod_sum *up_to) {
+  if (leaf * BT_LOD_LEAF > s->next) {
+    enter_leaf(s, leaf);
+    s->now = s->lod->checkpoint[leaf].start;
+    memcpy(up_to->busy, s->lod->before[leaf].busy, sizeof up_to->busy);
   }
-  bt_lod_sum part = {.starts = 0};
-  s->sum = &part;
+  s->sum = up_to;
   sweep_to(s, to);
-  add_busy(sum, part.busy, NULL);
-  if (s->head_leaf != SIZE_MAX) add_busy(&s->head, part.busy, NULL);
 }
 
-/* The last leaf from `leaf` on that starts before `time`, or `leaf`: galloping, since the next column's edge is near. */
-static size_t leaf_before(const bt_lod *lod, size_t leaf, int64_t time) {
-  size_t step = 1;
-  while (leaf + step <= lod->leaf_count && lod->checkpoint[leaf + step].start < time) {
-    leaf += step;
-    step *= 2;
-  }
-  for (; step > 0; step /= 2) {
-    if (leaf + step <= lod->leaf_count && lod->checkpoint[leaf + step].start < time) leaf += step;
-  }
-  return leaf;
+/* To `from`, the start of a range. */
+static void sum_seek(sweep *s, const bt_lod *lod, const bt_track *track, int64_t from, bt_lod_sum *up_to) {
+  size_t leaf = leaf_at(lod, track, from);
+  sweep_start(s, lod, track, leaf);
+  if (s->now > from) s->now = from; /* before the first span */
+  memset(up_to, 0, sizeof *up_to);
+  if (leaf > 0) memcpy(up_to->busy, lod->before[leaf].busy, sizeof up_to->busy);
+  s->sum = up_to;
+  sweep_to(s, from);
 }
 
-/* First span from `low` on that starts at or after `time`, which is in `leaf` or the first of the next one. */
-static size_t lower_bound_in(const sweep *s, size_t leaf, size_t low, int64_t time) {
-  size_t high = (leaf + 1) * BT_LOD_LEAF;
-  if (leaf * BT_LOD_LEAF > low) low = leaf * BT_LOD_LEAF;
-  if (high > s->limit) high = s->limit;
-  while (low < high) {
+static void subtract(const bt_lod_sum *up_to, const bt_lod_sum *from, bt_lod_sum *sum) {
+  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
+    sum->busy[slot] = up_to->busy[slot] - from->busy[slot];
+}
+
+/* The last leaf from `leaf` on that starts before `time`, or `leaf`. Looked for round `guess`, since columns have about
+ * the same number of leaves. */
+static size_t leaf_before(const bt_lod *lod, size_t leaf, size_t guess, int64_t time) {
+  const bt_lod_checkpoint *checkpoint = lod->checkpoint;
+  size_t low = leaf, high = lod->leaf_count + 1;
+  if (guess >= high) guess = lod->leaf_count;
+  for (size_t step = 1; guess > low && guess < high; step *= 2) {
+    if (checkpoint[guess].start < time) {
+      low = guess;
+      guess += step;
+    } else {
+      high = guess;
+      guess = guess - low > step ? guess - step : low;
+    }
+  }
+  while (high - low > 1) {
     size_t middle = low + (high - low) / 2;
-    if (s->track->spans[middle].start < time)
-      low = middle + 1;
+    if (checkpoint[middle].start < time)
+      low = middle;
     else
       high = middle;
   }
@@ -464,48 +446,78 @@ static void prefetch_leaf(const sweep *s, size_t leaf) {
   const char *at = (const char *)&s->track->spans[leaf * BT_LOD_LEAF];
   for (size_t i = 0; i < BT_LOD_LEAF * sizeof(bt_span) / 2; i += LINE)
     __builtin_prefetch(at + i);
+  __builtin_prefetch(&s->lod->before[leaf]);
 }
 
 void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, bt_lod_sum *sum) {
   memset(sum, 0, sizeof *sum);
   if (track->count == 0 || from >= to) return;
   sweep s;
-  sweep_seek(&s, lod, track, from);
-  size_t before = lower_bound_in(&s, leaf_before(lod, s.next / BT_LOD_LEAF, to), s.next, to);
-  sum->starts = (uint32_t)(before - s.next);
-  sum_to(&s, to, before, sum);
+  bt_lod_sum start, end;
+  sum_seek(&s, lod, track, from, &start);
+  size_t first = s.next, leaf = leaf_at(lod, track, to);
+  end = start;
+  sum_to(&s, to, leaf, &end);
+  subtract(&end, &start, sum);
+  sum->starts = (uint32_t)(s.next - first);
+}
+
+static bool is_sparse(const sweep *s, int64_t end) {
+  return s->next + BT_LOD_SPARSE >= s->limit || s->track->spans[s->next + BT_LOD_SPARSE].start >= end;
+}
+
+/* The edges of some columns that follow each other. */
+typedef struct edges {
+  int64_t width, end; /* of the last one found */
+  size_t leaf, stride;
+  struct {
+    int64_t end;
+    size_t leaf;
+  } found[16];
+  size_t count;
+} edges;
+
+/* Finds the next ones, and has what lies there fetched from memory all at once: waiting for each in turn is what would
+ * take the time. Fewer than wanted: the rest lies beyond the end of time. */
+static void find_edges(edges *e, const sweep *s, size_t wanted) {
+  e->count = 0;
+  while (e->count < wanted && !__builtin_add_overflow(e->end, e->width, &e->end)) {
+    size_t leaf = leaf_before(s->lod, e->leaf, e->leaf + e->stride, e->end);
+    e->stride = leaf - e->leaf;
+    e->leaf = leaf;
+    if (e->stride > 0) prefetch_leaf(s, leaf);
+    e->found[e->count].end = e->end;
+    e->found[e->count++].leaf = leaf;
+  }
 }
 
 bt_status bt_lod_columns(const bt_lod *lod, const bt_track *track, int64_t origin, int64_t width, size_t columns,
                          bt_lod_sum *sums, bt_lod_segments *segments) {
+  enum { BATCH = sizeof((edges *)NULL)->found / sizeof((edges *)NULL)->found[0] };
   memset(sums, 0, columns * sizeof *sums);
   if (track->count == 0) return BT_OK;
   sweep s;
-  sweep_seek(&s, lod, track, origin);
-  size_t next = s.next;
-  int64_t end, end_after = origin;
-  size_t leaf, leaf_after = next / BT_LOD_LEAF;
-  bool ends = __builtin_add_overflow(end_after, width, &end_after);
-  if (!ends) leaf_after = leaf_before(lod, leaf_after, end_after);
-  for (size_t column = 0; column < columns && !ends; column++) { /* beyond the end of time there is nothing */
-    end = end_after;
-    leaf = leaf_after;
-    ends = __builtin_add_overflow(end_after, width, &end_after);
-    if (!ends) leaf_after = leaf_before(lod, leaf, end_after);
-    if (leaf_after != leaf) prefetch_leaf(&s, leaf_after); /* needed by the next column */
-    size_t before = lower_bound_in(&s, leaf, next, end);
-    bt_lod_sum *sum = &sums[column];
-    sum->starts = (uint32_t)(before - next);
-    sum->segments = segments != NULL && sum->starts <= BT_LOD_SPARSE;
-    s.segments = sum->segments ? segments : NULL;
-    if (sum->segments) {
-      s.sum = sum;
-      s.head_leaf = SIZE_MAX;
-      sweep_to(&s, end);
-    } else {
-      sum_to(&s, end, before, sum);
+  bt_lod_sum up_to, from;
+  sum_seek(&s, lod, track, origin, &up_to);
+  edges e = {.width = width, .end = origin, .leaf = s.next / BT_LOD_LEAF, .stride = 1};
+  for (size_t column = 0; column < columns; column += e.count) {
+    find_edges(&e, &s, columns - column < BATCH ? columns - column : BATCH);
+    if (e.count == 0) break;
+    for (size_t i = 0; i < e.count; i++) {
+      bt_lod_sum *sum = &sums[column + i];
+      int64_t end = e.found[i].end;
+      size_t next = s.next;
+      from = up_to;
+      sum->segments = segments != NULL && is_sparse(&s, end);
+      s.segments = sum->segments ? segments : NULL;
+      s.sum = &up_to;
+      if (sum->segments)
+        sweep_to(&s, end);
+      else
+        sum_to(&s, end, e.found[i].leaf, &up_to);
+      subtract(&up_to, &from, sum);
+      sum->starts = (uint32_t)(s.next - next);
     }
-    next = before;
   }
   return s.out_of_memory ? BT_ERR_NOMEM : BT_OK;
 }
@@ -537,16 +549,13 @@ bool bt_lod_longest_gap(const bt_lod *lod, const bt_track *track, int64_t from, 
     gap_close(&gaps, to);
   } else {
     leaf_gap(lod, track, first, from, leaf_start(track, first + 1), &gaps);
-    bt_lod_node best = {.gap = 0};
+    uint32_t best = (uint32_t)first + 1;
     for (size_t leaf = first + 1; leaf < last - 1;) {
       unsigned level = node_level(leaf, last - 1);
-      node_add(&best, &lod->nodes[node_index(leaf, level)]);
+      best = longer_gap(lod, best, lod->longest[node_index(leaf, level)]);
       leaf += (size_t)1 << level;
     }
-    if (best.gap > 0) {
-      leaf_gap(lod, track, best.gap_leaf, leaf_start(track, best.gap_leaf), leaf_start(track, best.gap_leaf + 1),
-               &gaps);
-    }
+    if (lod->gap[best] > 0) leaf_gap(lod, track, best, leaf_start(track, best), leaf_start(track, best + 1), &gaps);
     sweep s;
     sweep_start(&s, lod, track, last - 1);
     s.gaps = &gaps;
@@ -591,6 +600,7 @@ bool bt_lod_gap_at(const bt_lod *lod, const bt_track *track, int64_t time, int64
     if (!before) continue;
     *start = gaps.closed ? gaps.open : INT64_MIN;
     gaps.closed = gaps.any = false;
+    gaps.first = true;
     while (!gaps.closed && s.next < s.limit) {
       int64_t next = track->spans[s.next].start;
       if (next == INT64_MAX) break;

@@ -1,13 +1,14 @@
 /* Level of detail: how busy a lane was in any range of time, in O(log spans), exact at every zoom.
  *
  * The overlapping and nested spans of a track are seen as disjoint segments (the span that began last wins, so the
- * innermost one), cut into leaves of BT_LOD_LEAF spans by index. A leaf keeps sums, not segments: segments are made
- * again from the spans when an edge falls into the leaf. Over the leaves lies an implicit segment forest (node of
- * level L over leaves [first, first + 2^L) at 2 * first + 2^L - 1), so that appending is amortised O(1), and cutting back
- * to the settled part is setting a count. Spans that were open at the start of a leaf are a persistent list in `pool`.
+ * innermost one), cut into leaves of BT_LOD_LEAF spans by index. Where a leaf starts, the busy time of all before it is
+ * kept: the busy time up to any moment is that plus a sweep through one leaf, made again from the spans; a column's is the
+ * difference of two such. The longest gaps lie in an implicit segment forest (node of level L over leaves
+ * [first, first + 2^L) at 2 * first + 2^L - 1). Appending is amortised O(1), and cutting back to the settled part is
+ * setting a count. Spans that were open at the start of a leaf are a persistent list in `pool`.
  *
  * Idle time is never stored: it is the range minus the busy sums, so sums over columns equal the sum over their union.
- * Costs about 3 bytes a span. Not thread-safe; the track that is passed must be the one of the last update, unchanged
+ * Costs about 3.5 bytes a span. Not thread-safe; the track that is passed must be the one of the last update, unchanged
  * since. Times are raw (without bt_rank.offset_ns).
  */
 #ifndef BT_ANALYSIS_LOD_H
@@ -20,7 +21,7 @@
 #include "formats/trace.h"
 
 enum {
-  BT_LOD_LEAF = 64,
+  BT_LOD_LEAF = 32,
   BT_LOD_SLOTS = 9, /* kinds of one lane: the compute lane has the most */
   BT_LOD_SPARSE = 3, /* a column with at most this many starts is given as segments too */
   BT_LOD_GATE = 8 /* slot of a gate in the compute lane */
@@ -29,13 +30,6 @@ enum {
 /* The place of a kind in the sums of its lane, and back (BT_NONE: the lane has no such slot). */
 unsigned bt_lod_slot(unsigned kind);
 bt_code bt_lod_kind(bt_lane lane, unsigned slot);
-
-typedef struct bt_lod_node {
-  uint64_t busy[BT_LOD_SLOTS]; /* ns */
-  uint64_t gap; /* longest idle stretch */
-  uint32_t gap_leaf; /* the leaf that has it */
-  uint32_t flags; /* of all spans, or-ed */
-} bt_lod_node;
 
 typedef struct bt_lod_carried { /* a span that reaches into a later leaf */
   uint32_t span, below; /* below: 1 + index into pool of the one under it, 0 none */
@@ -47,12 +41,18 @@ typedef struct bt_lod_checkpoint { /* the state at the start of a leaf */
   uint32_t pool_count;
 } bt_lod_checkpoint;
 
+typedef struct bt_lod_before { /* what was busy before a leaf starts, ns */
+  uint64_t busy[BT_LOD_SLOTS];
+} bt_lod_before;
+
 typedef struct bt_lod {
-  bt_lod_node *nodes; /* two a leaf */
+  bt_lod_checkpoint *checkpoint; /* leaf_count + 1 */
+  bt_lod_before *before; /* leaf_count + 1 */
+  uint64_t *gap; /* longest idle stretch that begins in a leaf, ns */
+  uint32_t *longest; /* the forest: the leaf with the longest one; two nodes a leaf */
   size_t leaf_count, leaf_capacity;
   size_t settled_leaves; /* these stay at the next update */
   size_t seen_count, seen_settled; /* of the track at the last complete update */
-  bt_lod_checkpoint *checkpoint; /* leaf_count + 1 */
   bt_lod_carried *pool;
   size_t pool_count, pool_capacity;
 } bt_lod;
