@@ -1,6 +1,7 @@
 /* Disks that are full, slow, failing or stuck; rings that are full. This program's own pwrite stands before libc's. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +41,23 @@ ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset) {
     return -1;
   }
   return syscall(SYS_pwrite64, fd, bytes, length, offset);
+}
+
+/* A network file system, as far as anybody asks. */
+static struct {
+  bool network;
+  unsigned syncs; /* atomic */
+} far;
+
+int fstatfs(int fd, struct statfs *status) {
+  long result = syscall(SYS_fstatfs, fd, status);
+  if (result == 0 && far.network) status->f_type = NFS_SUPER_MAGIC;
+  return (int)result;
+}
+
+int fdatasync(int fd) {
+  __atomic_fetch_add(&far.syncs, 1, __ATOMIC_RELAXED);
+  return (int)syscall(SYS_fdatasync, fd);
 }
 
 static void set_disk(int error, bool shortly, bool stuck) {
@@ -268,12 +287,37 @@ static void test_full_rings(void **state) {
   scratch_remove(scratch);
 }
 
+/* Other hosts see data only once it is synced; each sync costs a round trip, so at most one a second. */
+static void test_network_file_systems(void **state) {
+  (void)state;
+  for (int network = 0; network < 2; network++) {
+    char *scratch = scratch_make();
+    far.network = network;
+    far.syncs = 0;
+    bubbletop_session *session = session_in(scratch);
+    int64_t begin = bubbletop_now();
+    for (int i = 0; i < (network ? 4000 : 20) && __atomic_load_n(&far.syncs, __ATOMIC_RELAXED) < 3; i++) {
+      record_spans(session, 0, 10);
+      assert_int_equal(bubbletop_flush(session, 10000), BUBBLETOP_OK);
+      usleep(5000);
+    }
+    assert_int_equal(bubbletop_close(session, 0), BUBBLETOP_OK);
+    uint64_t seconds = (uint64_t)(bubbletop_now() - begin) / 1000000000;
+    if (network)
+      assert_true(far.syncs >= 4 && far.syncs <= seconds + 2); /* one at once, and one at the close */
+    else
+      assert_int_equal(far.syncs, 0);
+    scratch_remove(scratch);
+  }
+  far.network = false;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_short_writes),    cmocka_unit_test(test_full_for_a_while),
       cmocka_unit_test(test_file_size_limit), cmocka_unit_test(test_close_on_a_failing_disk),
       cmocka_unit_test(test_a_stuck_disk),    cmocka_unit_test(test_descriptors_closed_by_others),
-      cmocka_unit_test(test_full_rings),
+      cmocka_unit_test(test_full_rings),      cmocka_unit_test(test_network_file_systems),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,14 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "formats/wire/ring.h"
 #include "tests/capture/support.h"
+
+/* Stands before libc's: `foreseen` makes the marker, and with it the ring's name, known beforehand. */
+static bool foreseen;
+
+ssize_t getrandom(void *bytes, size_t length, unsigned flags) {
+  if (!foreseen) return syscall(SYS_getrandom, bytes, length, flags);
+  memset(bytes, 0xab, length);
+  return (ssize_t)length;
+}
 
 /* 10: somebody else holds the lock. */
 static void ask_for_lock(void *path) {
@@ -105,6 +116,38 @@ static void test_no_tmpfs(void **state) {
   scratch_remove(scratch);
 }
 
+/* Somebody has put a link, or a file, where the ring's name will be: it is not followed, and not written over. */
+static void test_planted_names(void **state) {
+  (void)state;
+  char *scratch = scratch_make();
+  char *rings = scratch_rings();
+  char planted[512];
+  const char *target = path_in(scratch, "target");
+  snprintf(planted, sizeof planted, "%s/bubbletop-%u-abababababababab.ring", rings, (unsigned)geteuid());
+  foreseen = true;
+  for (int round = 0; round < 2; round++) {
+    if (round == 0)
+      assert_int_equal(symlink(target, planted), 0);
+    else
+      close(open(planted, O_CREAT | O_WRONLY, 0600));
+    bubbletop_session *session = session_in(scratch);
+    record_spans(session, 0, 10);
+    assert_int_equal(stats_of(session).recoverable, 0);
+    assert_int_equal(bubbletop_close(session, 0), BUBBLETOP_OK);
+    struct stat status;
+    assert_int_equal(access(target, F_OK), -1);
+    assert_int_equal(lstat(planted, &status), 0); /* still there: it is not ours */
+    if (round == 1) assert_int_equal(status.st_size, 0);
+    assert_int_equal(unlink(planted), 0);
+  }
+  bubbletop_session *session = session_in(scratch);
+  assert_int_equal(access(planted, F_OK), 0); /* this is the name */
+  assert_int_equal(bubbletop_close(session, 0), BUBBLETOP_OK);
+  foreseen = false;
+  scratch_remove(rings);
+  scratch_remove(scratch);
+}
+
 static void limit_file_size(rlim_t bytes, struct rlimit *before) {
   assert_int_equal(getrlimit(RLIMIT_FSIZE, before), 0);
   struct rlimit low = {.rlim_cur = bytes, .rlim_max = before->rlim_max};
@@ -177,6 +220,7 @@ static void test_no_room_for_another_ring(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_planted_names),
       cmocka_unit_test(test_a_ring_file),
       cmocka_unit_test(test_no_tmpfs),
       cmocka_unit_test(test_little_room),
