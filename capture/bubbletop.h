@@ -244,6 +244,8 @@ typedef struct bubbletop_stats {
   int32_t last_errno;
   int32_t recoverable; /* 1: rings survive SIGKILL */
   char path[512]; /* of the current segment */
+  uint64_t graph_captured; /* GPU-timed spans left out because their stream was being captured */
+  uint64_t gpu_unknown; /* spans meant to be GPU-timed that got the host's times */
 } bubbletop_stats;
 
 BUBBLETOP_API bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats *stats);

@@ -1,13 +1,15 @@
 # What training processes load. Links formats/wire and nothing else of ours.
 lib_LTLIBRARIES += libbubbletop.la
-include_HEADERS += capture/bubbletop.h capture/bubbletop_tool.h
+include_HEADERS += capture/bubbletop.h capture/bubbletop_tool.h capture/bubbletop_cuda.h
 dist_man_MANS += capture/man/bubbletop.3
 pkgconfig_DATA += capture/bubbletop.pc
 EXTRA_DIST += capture/bubbletop.map
 libbubbletop_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 libbubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libbubbletop_la_SOURCES = \
-	capture/bubbletop.h capture/bubbletop_tool.h capture/version.c \
+	capture/bubbletop.h capture/bubbletop_tool.h capture/bubbletop_cuda.h capture/version.c \
+	capture/cuda.c capture/cuda.h capture/cuda_poll.c capture/cuda_clock.c capture/cuda_clock.h \
+	capture/cuda_driver.c capture/cuda_driver.h capture/span.h \
 	capture/session.c capture/session.h capture/process.c capture/process.h \
 	capture/threads.c capture/threads.h capture/producer.c capture/producer.h \
 	capture/span.c capture/mark.c capture/clock.h \

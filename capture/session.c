@@ -8,13 +8,14 @@
 
 #include "capture/bubbletop_tool.h"
 #include "capture/clock.h"
+#include "capture/cuda.h"
 #include "capture/identity.h"
 #include "capture/process.h"
 #include "capture/signals.h"
 #include "capture/threads.h"
 #include "capture/writer.h"
 
-enum { WRITER_STACK = 256 * 1024, GRACE_NS = 50 * 1000000 };
+enum { THREAD_STACK = 1024 * 1024, GRACE_NS = 50 * 1000000 };
 
 static void remember_error(const bt_error *error) {
   char *buffer = bt_process_error_buffer(error != NULL);
@@ -58,6 +59,7 @@ void bt_session_free(bubbletop_session *session) {
     if (!producer->owned) free(producer);
   }
   bt_process_unlock();
+  bt_cuda_release(session);
   bt_definitions_free(&session->definitions);
   bt_writer_free(session->writer);
   pthread_cond_destroy(&session->done);
@@ -147,20 +149,31 @@ bubbletop_status bubbletop_open(const bubbletop_config *config, bubbletop_sessio
   return status;
 }
 
-/* Session lock held. The thread takes no signal of the program's. */
-static bool start_locked(bubbletop_session *session) {
-  if (session->started) return true;
+bool bt_session_thread(pthread_t *thread, void *(*body)(void *), void *argument, const char *name) {
   sigset_t all;
   sigset_t before;
   pthread_attr_t attributes;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, WRITER_STACK);
-  session->started = pthread_create(&session->thread, &attributes, bt_writer_main, session) == 0;
+  pthread_attr_setstacksize(&attributes, THREAD_STACK);
+  bool started = pthread_create(thread, &attributes, body, argument) == 0;
   pthread_attr_destroy(&attributes);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (session->started) pthread_setname_np(session->thread, "bubbletop");
+  if (started) pthread_setname_np(*thread, name);
+  return started;
+}
+
+void bt_session_anchor(bubbletop_session *session, int64_t time, int64_t half_width, uint64_t base) {
+  uint32_t head = session->anchor_head;
+  if (head - __atomic_load_n(&session->anchor_tail, __ATOMIC_ACQUIRE) == BT_SESSION_ANCHORS) return;
+  session->anchors[head % BT_SESSION_ANCHORS] = (bt_anchor){time, half_width, base};
+  __atomic_store_n(&session->anchor_head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* Session lock held. */
+static bool start_locked(bubbletop_session *session) {
+  if (!session->started) session->started = bt_session_thread(&session->thread, bt_writer_main, session, "bubbletop");
   return session->started;
 }
 
@@ -196,6 +209,7 @@ bubbletop_status bubbletop_flush(bubbletop_session *session, uint32_t limit_ms) 
 }
 
 bool bt_session_finish(bubbletop_session *session, uint32_t limit_ms, bool exiting) {
+  bt_cuda_stop(session);
   bt_process_lock();
   bt_process_leave(session, exiting);
   bt_process_unlock();
@@ -280,6 +294,7 @@ bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats
     all.bytes_written = __atomic_load_n(&sink->bytes_written, __ATOMIC_RELAXED);
     all.write_errors = __atomic_load_n(&sink->write_errors, __ATOMIC_RELAXED);
     all.last_errno = __atomic_load_n(&sink->last_errno, __ATOMIC_RELAXED);
+    bt_cuda_count(session, &all.graph_captured, &all.gpu_unknown);
     char name[64];
     bt_sink_name(name, sizeof name, session->config.rank, sink->header.life,
                  __atomic_load_n(&sink->segment, __ATOMIC_RELAXED));

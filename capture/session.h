@@ -62,6 +62,13 @@ typedef enum bt_session_state {
 
 typedef struct bt_writer bt_writer;
 
+/* A point where a GPU's clock was compared with the host's. */
+typedef struct bt_anchor {
+  int64_t time, half_width;
+  uint64_t base;
+} bt_anchor;
+enum { BT_SESSION_ANCHORS = 64 };
+
 struct bubbletop_session {
   /* read by every call, hardly ever written */
   _Alignas(BT_CACHE_LINE) uint32_t quiet; /* atomic: between sampled steps */
@@ -76,6 +83,10 @@ struct bubbletop_session {
   uint32_t ringless; /* no more rings are to be had */
   uint32_t comm_source; /* the best bubbletop_source that has called */
   uint32_t shared; /* several may hold it: lasts until exit */
+
+  struct bt_cuda *cuda; /* atomic; NULL until the first GPU-timed span */
+  bt_anchor anchors[BT_SESSION_ANCHORS]; /* from the GPU's thread to the writer */
+  uint32_t anchor_head, anchor_tail; /* atomic */
 
   bt_config config;
   char directory[BT_RING_PATH_MAX]; /* absolute */
@@ -103,6 +114,12 @@ struct bubbletop_session {
 
 /* Starts the writer thread unless it runs. Process lock held or not. False: the system gives no thread. */
 bool bt_session_start(bubbletop_session *session);
+
+/* A thread that takes none of the program's signals. */
+bool bt_session_thread(pthread_t *thread, void *(*body)(void *), void *argument, const char *name);
+
+/* Hands an anchor to the writer; left out when there are too many. One thread at a time. */
+void bt_session_anchor(bubbletop_session *session, int64_t time, int64_t half_width, uint64_t base);
 
 /* Ends the writer within limit_ms (0: as configured) and lets go of the ring file, but of no memory that other threads
  * may still write to. True: the writer has ended. */

@@ -1,4 +1,5 @@
 /* Spans: the hot path. See capture/producer.h for how a record gets into a ring. */
+#include "capture/span.h"
 #include "capture/bubbletop.h"
 #include "capture/clock.h"
 #include "capture/process.h"
@@ -218,6 +219,40 @@ void bubbletop_gate_complete(bubbletop_session *session, bubbletop_where where, 
     bt_producer_push(producer, start, end - start, gate_record(where, on));
   else
     misused(session, NULL);
+}
+
+/* True if `good`, which is counted otherwise. */
+static bool checked(bubbletop_session *session, bool good) {
+  if (!good) bt_count(&session->misuse);
+  return good;
+}
+
+bool bt_span_record(bubbletop_session *session, bt_record *record, bubbletop_kind kind, bubbletop_where where) {
+  if (wanted(session) == NULL || !checked(session, is_one_of(span_kinds, kind))) return false;
+  *record = plain_record(kind, where);
+  return true;
+}
+
+bool bt_span_record_comm(bubbletop_session *session, bt_record *record, bubbletop_kind kind, bubbletop_where where,
+                         const bubbletop_comm *comm) {
+  if (wanted(session) == NULL || !checked(session, good_comm(kind, comm))) return false;
+  *record = comm_record(kind, where, comm);
+  return true;
+}
+
+bool bt_span_record_gate(bubbletop_session *session, bt_record *record, bubbletop_where where,
+                         const bubbletop_gate_on *on) {
+  if (wanted(session) == NULL || !checked(session, good_gate(on))) return false;
+  *record = gate_record(where, on);
+  return true;
+}
+
+void bt_span_begin(bubbletop_session *session, bubbletop_span *span, bt_record record) {
+  bt_producer *producer = wanted(session);
+  if (producer != NULL)
+    keep(span, producer, record);
+  else
+    span->opaque[SPAN_TOKEN] = TOKEN_SILENT;
 }
 
 int64_t bubbletop_now(void) {

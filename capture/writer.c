@@ -189,6 +189,23 @@ static bt_status add_times(bt_writer *writer, int64_t now) {
   return status;
 }
 
+static bt_status add_anchors(bt_writer *writer) {
+  bubbletop_session *session = writer->session;
+  bt_status status = BT_OK;
+  uint32_t tail = session->anchor_tail;
+  while (status == BT_OK && tail != __atomic_load_n(&session->anchor_head, __ATOMIC_ACQUIRE)) {
+    const bt_anchor *anchor = &session->anchors[tail % BT_SESSION_ANCHORS];
+    bt_event event;
+    bt_event_init(&event, BT_ANCHOR);
+    event.start = anchor->time;
+    event.real = anchor->half_width;
+    event.number = anchor->base;
+    status = add_own(writer, &event);
+    if (status == BT_OK) __atomic_store_n(&session->anchor_tail, ++tail, __ATOMIC_RELEASE);
+  }
+  return status;
+}
+
 static bt_status add_dropped(bt_writer *writer, uint32_t ring, uint64_t number, int64_t from, int64_t to) {
   bt_event event;
   bt_event_init(&event, BT_DROPPED);
@@ -248,6 +265,7 @@ static bt_status add_own_records(bt_writer *writer, int64_t now) {
   bt_status status = put_definitions(writer, !writer->segment_begun, now);
   if (status == BT_OK) writer->segment_begun = true;
   if (status == BT_OK) status = add_times(writer, now);
+  if (status == BT_OK) status = add_anchors(writer);
   if (status == BT_OK) status = add_drops(writer);
   if (status == BT_OK && now >= writer->next_open) {
     status = add_open(writer, now, false, &open);

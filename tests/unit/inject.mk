@@ -5,3 +5,9 @@ tests_capture_test_nvtx_SOURCES = tests/capture/test_nvtx.c tests/capture/nvtx_c
 tests_capture_test_nvtx_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_nvtx_CFLAGS = $(unit_cflags)
 tests_capture_test_nvtx_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_cuda
+tests_capture_test_cuda_SOURCES = tests/capture/test_cuda.c tests/capture/cuda_double.h $(capture_test_sessions)
+tests_capture_test_cuda_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_cuda_CFLAGS = $(unit_cflags)
+tests_capture_test_cuda_LDADD = $(capture_test_ldadd)
