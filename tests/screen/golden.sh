@@ -12,6 +12,9 @@ export LC_ALL=C
 "$bubbletop" simulate --schedule interleaved --stages 4 --chunks 2 --microbatches 8 --steps 30 --dp 2 --tp 2 \
   --optimizer 8ms --sync --comm 0.5ms --jitter 5 -o "$work/interleaved" >/dev/null || exit 1
 
+"$bubbletop" simulate --schedule 1f1b --stages 4 --microbatches 4 --steps 1 --dp 120 --jitter 4 --slow 2:1.15 \
+  --ranks-per-host 16 -o "$work/many" >/dev/null || exit 1
+
 failed=0
 # screen NAME RUN ARGUMENTS... : the exit status 1 says that the run has problems, which simulated ones do not
 screen() {
@@ -47,6 +50,15 @@ screen replica-80x24 interleaved --ascii --script 'r 3 {'
 screen visible-80x24 interleaved --utf8 --script 'c c + + t'
 screen why-80x24 zb-h1 --utf8 --attributes --script 'i'
 screen why-ascii-100x30 interleaved --ascii --size 100x30 --script 'i'
+screen stages-100x30 zb-h1 --utf8 --attributes --size 100x30 --script 'v j'
+screen stages-ascii-80x24 interleaved --ascii --script 'v'
+screen steps-80x24 interleaved --utf8 --script 'v v k k'
+screen step-opened-80x24 interleaved --utf8 --script 'v v 3 k Enter'
+screen matrix-100x24 many --utf8 --attributes --size 100x24 --script 'v v v j l'
+screen matrix-bubble-40x12 many --ascii --size 40x12 --script 'V c'
+screen matrix-opened-80x24 many --utf8 --script 'V j j 4 l Enter'
+screen page-nonsense-80x24 zb-h1 --ascii --script 'v w'
+screen words-100x40 zb-h1 --utf8 --size 100x40 --script '? PageDown'
 screen nonsense-80x24 zb-h1 --ascii --script 'r'
 screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
 exit $failed

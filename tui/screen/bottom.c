@@ -5,6 +5,7 @@
 
 #include "tui/screen/chrome.h"
 #include "tui/screen/detail.h"
+#include "tui/screen/navigate.h"
 #include "tui/screen/text.h"
 
 /* A share of the bar. */
@@ -153,7 +154,8 @@ static void put_verdict(bt_view *view, bt_grid *grid, int y) {
   }
 }
 
-static void put_footer(bt_view *view, bt_grid *grid, int y) {
+void bt_chrome_footer(bt_view *view, bt_grid *grid) {
+  int y = grid->rows - 1;
   bt_grid_fill(grid, y, 0, grid->columns, ' ', BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
   int x = 1;
   if (view->asking) {
@@ -172,7 +174,7 @@ static void put_footer(bt_view *view, bt_grid *grid, int y) {
     int end = grid->columns - 1 - (int)strlen("?help  qquit");
     for (const bt_key_group *group = bt_key_groups; group->title != NULL; group++) {
       for (const bt_binding *b = group->bindings; b->action != BT_ACTION_NONE; b++) {
-        if (b->footer == NULL) continue;
+        if (b->footer == NULL || !bt_action_works(view, b->action)) continue;
         bool always = b->action == BT_ACTION_HELP || b->action == BT_ACTION_QUIT;
         size_t key = strcspn(b->keys, " ");
         char name[16];
@@ -181,10 +183,12 @@ static void put_footer(bt_view *view, bt_grid *grid, int y) {
         bool utf8 = view->theme.utf8;
         if (b->action == BT_ACTION_PAN_LEFT) shown = utf8 ? "\u2190\u2192" : "<- ->";
         if (b->action == BT_ACTION_ZOOM_IN) shown = "+-";
-        int length = bt_text_width(shown) + 1 + (int)strlen(b->footer) + 2;
+        const char *label =
+            b->action == BT_ACTION_LANES && view->page != BT_PAGE_TIMELINE ? "timeline there" : b->footer;
+        int length = bt_text_width(shown) + 1 + (int)strlen(label) + 2;
         if (!always && x + length > end - 2) continue;
         x += bt_grid_text(grid, y, x, grid->columns - x, shown, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
-        x += 1 + bt_grid_text(grid, y, x + 1, grid->columns - x, b->footer, BT_COLOR_BAR_MUTED, BT_COLOR_BAR, 0) + 2;
+        x += 1 + bt_grid_text(grid, y, x + 1, grid->columns - x, label, BT_COLOR_BAR_MUTED, BT_COLOR_BAR, 0) + 2;
       }
     }
   }
@@ -213,5 +217,5 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
   line[0] = 0;
   if (!view->parked) bt_detail_line(view, line, sizeof line);
   bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
-  put_footer(view, grid, rows - 1);
+  bt_chrome_footer(view, grid);
 }

@@ -9,6 +9,8 @@
 void bt_chrome_header(bt_view *view, bt_grid *grid);
 void bt_chrome_axis(bt_view *view, bt_grid *grid);
 void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y);
+/* The keys, or what there is to say. */
+void bt_chrome_footer(bt_view *view, bt_grid *grid);
 void bt_chrome_bottom(bt_view *view, bt_grid *grid);
 void bt_chrome_help(bt_view *view, bt_grid *grid);
 /* For a screen too small to draw on. */

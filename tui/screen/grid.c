@@ -134,7 +134,7 @@ static void write_point(uint32_t point, FILE *out) {
 }
 
 static char color_letter(const bt_cell *cell) {
-  static const char letters[] = " SmfTtuX+-FfJjBbKkWwVvDROoPCH/:|>~h%ga";
+  static const char letters[] = " SmfTtuX+-FfJjBbKkWwVvDROoPCH/:|>~h012345T%ga";
   unsigned color = cell->glyph == ' ' && cell->bg != BT_COLOR_DEFAULT ? cell->bg : cell->fg;
   return cell->glyph == ' ' && cell->bg == BT_COLOR_DEFAULT ? ' ' : letters[color];
 }

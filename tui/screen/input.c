@@ -41,8 +41,11 @@ void bt_screen_key(bt_view *view, bt_key key) {
   }
   if (view->help) {
     bool up = key == BT_KEY_UP || key == 'k', down = key == BT_KEY_DOWN || key == 'j';
-    if (up || down)
-      view->help_top += up ? -1 : 1;
+    int by = up || down                                                       ? 1
+             : key == BT_KEY_PAGE_UP || key == BT_KEY_PAGE_DOWN || key == ' ' ? view->screen_rows - 4
+                                                                              : 0;
+    if (by > 0)
+      view->help_top += up || key == BT_KEY_PAGE_UP ? -by : by;
     else
       view->help = false;
     if (binding != NULL && binding->action >= BT_ACTION_REDRAW && key != 'q') bt_navigate(view, binding->action, 1);
@@ -55,7 +58,8 @@ void bt_screen_key(bt_view *view, bt_key key) {
   unsigned count = view->count;
   view->count = 0;
   if (key == BT_KEY_ESCAPE) {
-    if (count == 0) bt_view_say(view, "q quits, ? is help");
+    if (count == 0 && view->page == BT_PAGE_TIMELINE) bt_view_say(view, "q quits, ? is help");
+    view->page = BT_PAGE_TIMELINE;
     return;
   }
   if (binding == NULL) {

@@ -40,11 +40,15 @@ static const bt_binding jumping[] = {
 };
 
 static const bt_binding showing[] = {
-    {BT_ACTION_LANES, "Enter o", "lanes", "open the row into its lanes: compute, p2p, collective, host", false},
+    {BT_ACTION_LANES, "Enter o", "lanes",
+     "open the row into its lanes (compute, p2p, collective, host); views: open the timeline there", false},
     {BT_ACTION_ALL_LANES, "O", NULL, "open or close all rows", false},
     {BT_ACTION_NEXT_REPLICA, "r", NULL, "next, previous data-parallel replica", true},
     {BT_ACTION_PREVIOUS_REPLICA, "R", NULL, NULL, true},
-    {BT_ACTION_SCOPE, "c", "scope", "bubble % over: last step, last 10 steps, visible range", false},
+    {BT_ACTION_NEXT_PAGE, "v", "views", "next, previous view: timeline, stages and links, steps, matrix", false},
+    {BT_ACTION_PREVIOUS_PAGE, "V", NULL, NULL, false},
+    {BT_ACTION_SCOPE, "c", "scope", "bubble % over: last step, last 10 steps, visible range; matrix: compute, bubble",
+     false},
     {BT_ACTION_WHY, "i", "why idle", "colour bubbles by their class: fill, wait, drain, p2p, collective, host", false},
     {BT_ACTION_TIMES, "t", NULL, "axis: time since the step's start, or since the run's", false},
     {BT_ACTION_NONE, NULL, NULL, NULL, false},

@@ -8,6 +8,7 @@ libscreen_la_SOURCES = \
 	tui/screen/view.c tui/screen/view.h tui/screen/gantt.c tui/screen/gantt.h \
 	tui/screen/detail.c tui/screen/detail.h tui/screen/chrome.c tui/screen/chrome.h \
 	tui/screen/bottom.c tui/screen/help.c tui/screen/jump.c tui/screen/input.c \
-	tui/screen/navigate.c tui/screen/navigate.h tui/screen/search.c tui/screen/search.h \
+	tui/screen/navigate.c tui/screen/navigate.h tui/screen/page.h tui/screen/page.c tui/screen/page_stages.c tui/screen/page_steps.c \
+	tui/screen/page_matrix.c tui/screen/search.c tui/screen/search.h \
 	tui/screen/screen.c tui/screen/screen.h \
 	tui/screen/terminal.c tui/screen/terminal.h

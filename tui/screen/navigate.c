@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/screen/page.h"
 #include "tui/screen/text.h"
 
 void bt_navigate_remember(bt_view *view) {
@@ -68,18 +69,28 @@ static void fit(bt_view *view, int64_t from, int64_t to) {
   view->origin = bt_time_sub(from, view->width);
 }
 
+static void fit_window(bt_view *view, size_t index) {
+  const bt_step_window *window = bt_steps_window(&view->steps, index, view->trace, view->lods, &view->rows);
+  bool known = window->from < window->to;
+  fit(view, known ? window->from : window->begin, known ? window->to : view->last);
+  view->follow = false;
+}
+
 static void fit_step(bt_view *view) {
   size_t index;
   if (!bt_steps_at(&view->steps, view->cursor.time, &index)) {
     bt_view_say(view, view->steps.count == 0 ? "this run has no step marks" : "the cursor is before the first step");
     return;
   }
-  const bt_step_window *window = bt_steps_window(&view->steps, index, view->trace, view->lods, &view->rows);
-  int64_t to = window->from < window->to ? window->to : view->last;
-  int64_t from = window->from < window->to ? window->from : window->begin;
   bt_navigate_remember(view);
-  fit(view, from, to);
-  view->follow = false;
+  fit_window(view, index);
+}
+
+void bt_navigate_step(bt_view *view, size_t index) {
+  bt_navigate_remember(view);
+  view->cursor.time = view->steps.items[index].begin;
+  view->placed = true;
+  fit_window(view, index);
 }
 
 static void move_row(bt_view *view, int64_t rows) {
@@ -242,7 +253,8 @@ static void set_pause(bt_view *view) {
 }
 
 static bool needs_data(bt_action action) {
-  return action < BT_ACTION_PAUSE && action != BT_ACTION_SCOPE && action != BT_ACTION_TIMES;
+  return action < BT_ACTION_PAUSE && action != BT_ACTION_SCOPE && action != BT_ACTION_TIMES &&
+         action != BT_ACTION_WHY && action != BT_ACTION_NEXT_PAGE && action != BT_ACTION_PREVIOUS_PAGE;
 }
 
 static void move(bt_view *view, bt_action action, unsigned count) {
@@ -297,7 +309,17 @@ static void change(bt_view *view, bt_action action, unsigned count) {
   case BT_ACTION_ALL_LANES: toggle_all_lanes(view); break;
   case BT_ACTION_NEXT_REPLICA: next_replica(view, count); break;
   case BT_ACTION_PREVIOUS_REPLICA: next_replica(view, -(int64_t)count); break;
+  case BT_ACTION_NEXT_PAGE:
+  case BT_ACTION_PREVIOUS_PAGE:
+    view->page = (view->page + (action == BT_ACTION_NEXT_PAGE ? 1 : BT_PAGE_COUNT - 1)) % BT_PAGE_COUNT;
+    view->page_fresh = true;
+    break;
   case BT_ACTION_SCOPE:
+    if (view->page == BT_PAGE_MATRIX) {
+      view->matrix_bubble = !view->matrix_bubble;
+      bt_view_say(view, view->matrix_bubble ? "colours: bubble" : "colours: compute against the usual");
+      break;
+    }
     view->scope = (view->scope + 1) % BT_SCOPE_COUNT;
     bt_view_say(view, "bubble %% over the %s", bt_view_scope_label(view));
     break;
@@ -325,9 +347,22 @@ static void change(bt_view *view, bt_action action, unsigned count) {
   }
 }
 
+bool bt_action_works(const bt_view *view, bt_action action) {
+  if (view->page == BT_PAGE_TIMELINE || action >= BT_ACTION_NEXT_REPLICA) {
+    return view->page == BT_PAGE_TIMELINE || (action != BT_ACTION_TIMES && action != BT_ACTION_WHY);
+  }
+  return action == BT_ACTION_ROW_UP || action == BT_ACTION_ROW_DOWN || action == BT_ACTION_LANES ||
+         action == BT_ACTION_BACK;
+}
+
 void bt_navigate(bt_view *view, bt_action action, unsigned count) {
   if (needs_data(action) && (view->width == 0 || bt_view_row(view) == NULL)) {
     bt_view_say(view, "nothing to see yet");
+    return;
+  }
+  if (view->page != BT_PAGE_TIMELINE && bt_page_act(view, action, count)) return;
+  if (!bt_action_works(view, action)) {
+    bt_view_say(view, "that is for the timeline: v goes on to it");
     return;
   }
   if (action < BT_ACTION_SCOPE) view->parked = false;

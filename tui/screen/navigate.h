@@ -9,6 +9,10 @@ void bt_navigate(bt_view *view, bt_action action, unsigned count);
 void bt_jump(bt_view *view, bt_action action, unsigned count);
 /* Puts the cursor on a time, and moves the picture only as far as needed. */
 void bt_navigate_to(bt_view *view, int64_t time);
+/* Shows a step whole, the cursor at its begin. */
+void bt_navigate_step(bt_view *view, size_t index);
+/* Whether an action means something in the view that is shown. */
+bool bt_action_works(const bt_view *view, bt_action action);
 /* Remembers where the view is, for `back`. */
 void bt_navigate_remember(bt_view *view);
 

@@ -2,6 +2,7 @@
 
 #include "tui/screen/chrome.h"
 #include "tui/screen/gantt.h"
+#include "tui/screen/page.h"
 #include "tui/screen/text.h"
 
 static bt_status draw_rows(bt_view *view, bt_grid *grid) {
@@ -56,6 +57,10 @@ bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
   if (view->help) {
     bt_chrome_help(view, grid);
     return BT_OK;
+  }
+  if (view->page != BT_PAGE_TIMELINE) {
+    bt_chrome_footer(view, grid);
+    return bt_page_draw(view, grid);
   }
   bt_chrome_axis(view, grid);
   status = draw_rows(view, grid);

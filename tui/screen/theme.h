@@ -48,6 +48,13 @@ typedef enum bt_color {
   BT_COLOR_MESSAGE,
   BT_COLOR_GROUP,
   BT_COLOR_LATE, /* the host, and what nothing explains */
+  BT_COLOR_HEAT, /* six of them: from usual to bad */
+  BT_COLOR_HEAT_1,
+  BT_COLOR_HEAT_2,
+  BT_COLOR_HEAT_3,
+  BT_COLOR_HEAT_4,
+  BT_COLOR_HEAT_5,
+  BT_COLOR_HEAT_TEXT, /* on the selected one */
   BT_COLOR_BUBBLE, /* the share of bubble in bars */
   BT_COLOR_GOOD,
   BT_COLOR_ALERT,

@@ -24,6 +24,7 @@ void bt_view_free(bt_view *view) {
   bt_rows_free(&view->rows);
   bt_steps_free(&view->steps);
   free(view->open_stages);
+  free(view->matrix);
   free(view->sums);
   free(view->eighths);
   free(view->segments.items);

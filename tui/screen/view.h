@@ -18,6 +18,10 @@
 #include "tui/screen/steps.h"
 #include "tui/screen/theme.h"
 
+typedef enum bt_page { BT_PAGE_TIMELINE, BT_PAGE_STAGES, BT_PAGE_STEPS, BT_PAGE_MATRIX, BT_PAGE_COUNT } bt_page;
+
+typedef struct bt_matrix bt_matrix; /* page_matrix.c */
+
 typedef enum bt_scope { BT_SCOPE_STEP, BT_SCOPE_STEPS, BT_SCOPE_VISIBLE, BT_SCOPE_COUNT } bt_scope;
 
 enum {
@@ -95,6 +99,12 @@ typedef struct bt_view {
   size_t open_count, open_capacity;
   size_t top_row;
 
+  /* other views than the timeline: what is selected in each */
+  bt_page page;
+  bool page_fresh; /* just come to: the selection goes to where the timeline's cursor is */
+  size_t page_at[BT_PAGE_COUNT], page_top[BT_PAGE_COUNT], page_column;
+  bool matrix_bubble; /* coloured by bubble, otherwise by compute */
+
   /* replay */
   bool replaying;
   int64_t clock; /* nothing after it is shown; INT64_MAX when not replaying */
@@ -117,6 +127,7 @@ typedef struct bt_view {
   int64_t first, last; /* extent of the replica's data, `last` cut at the clock; first > last: none */
   int64_t drawn_origin, drawn_width; /* of the frame before, for the scroll hint */
   size_t drawn_top;
+  bt_matrix *matrix;
   /* layout of the last frame */
   int screen_rows, screen_columns;
   int left, columns; /* the timeline: first column, how many */
