@@ -63,6 +63,7 @@ typedef struct bt_account_stage {
   int64_t hidden_in_bubble_ns; /* outside the sum: collectives over dependency time */
   int64_t p2p_ns, p2p_wait_ns, p2p_transfer_ns, p2p_bytes;
   double bubble_rate;
+  double surplus; /* its pipeline compute a rank against the mean of the other stages', less 1; NAN: not known */
   double peak_memory; /* largest sample of a memory counter; NAN: none */
   int64_t theory_ns[BT_CLASS_COUNT]; /* of the balanced replay; BT_UNKNOWN where there is none */
 } bt_account_stage;
@@ -130,11 +131,13 @@ typedef struct bt_accounting {
   int64_t start, end; /* the interval, on the aligned clock */
   int64_t interval_ns;
   int32_t ranks, replicas;
+  bool gpu; /* some span is timed on a GPU */
   int32_t microbatches; /* per step and replica; -1 unknown */
   int32_t chunks; /* most chunks of a rank */
   int32_t virtual_stages;
   double rate_window, rate_span, over_ideal;
   double ideal_rate_window, ideal_rate_span; /* of the same order with the means over all stages: the schedule's own */
+  int64_t bubble_ns, excess_ns; /* what the rated steps' bubble costs all ranks, and what of it is not the schedule's */
   double jitterless_rate_window; /* of the same order with each stage's own means */
   bt_recognition schedule; /* from the order of ops of one whole step; its texts are static or inside */
   bt_account_clock clock;

@@ -234,7 +234,8 @@ static bool is_pause(const inquiry *q, int32_t op) {
   return false;
 }
 
-/* All of the host's time but the pauses; with a stage where most of it is that stage's. */
+/* All of the host's time but the pauses, and that of messages sent late, which is the sender's; with a stage where most of
+ * it is that stage's. */
 static void suspect_host(inquiry *q) {
   const bt_model *model = q->model;
   int64_t total = 0;
@@ -244,12 +245,16 @@ static void suspect_host(inquiry *q) {
   if (sums == NULL) return; /* one suspect less */
   for (int32_t i = 0; i < (int32_t)model->ops_count; i++) {
     if (is_pause(q, i)) continue;
-    int64_t *sum = &sums[model->ranks[model->ops[i].rank].row];
-    total += q->host[i];
-    *sum += q->host[i];
-    if (*sum <= by_stage) continue;
-    by_stage = *sum;
-    stage = model->ranks[model->ops[i].rank].stage;
+    sums[model->ranks[model->ops[i].rank].row] += q->host[i];
+    for (int32_t half = 2 * i; half < 2 * i + 2; half++) {
+      if (q->theory->late[half] > 0) sums[model->ranks[q->theory->sender[half]].row] += q->theory->late[half];
+    }
+  }
+  for (size_t row = 0; row < model->out->stage_count; row++) {
+    total += sums[row];
+    if (sums[row] <= by_stage) continue;
+    by_stage = sums[row];
+    stage = model->out->stages[row].stage;
   }
   free(sums);
   if (total == 0) return;
@@ -285,8 +290,9 @@ static void set_costs(inquiry *q, const suspect *s) {
     cost->duration += host;
     if (s != NULL && s->op == i) cost->duration -= s->delay < cost->duration ? s->delay : cost->duration;
     cost->sync_duration = theory->call[i] != 0 ? theory->synced[i] : 0;
-    cost->transfer = theory->moved[2 * i];
-    cost->transfer_b = theory->moved[2 * i + 1];
+    bool prompt = s != NULL && s->cause.kind == BT_CAUSE_HOST;
+    cost->transfer = theory->moved[2 * i] + (prompt ? 0 : theory->late[2 * i]);
+    cost->transfer_b = theory->moved[2 * i + 1] + (prompt ? 0 : theory->late[2 * i + 1]);
     bool links = s != NULL && s->cause.kind == BT_CAUSE_LINK && model->ranks[op->rank].stage == s->cause.to_stage;
     for (int half = 0; links && half < 2; half++) {
       int32_t from = theory->sender[2 * i + half];
@@ -313,7 +319,7 @@ static int64_t end_without(inquiry *q, const suspect *s) {
   return run_end(q->theory);
 }
 
-/* The run with everything at its median: no jitter, no suspect. */
+/* The run with everything at its median: no jitter, no suspect, nothing sent late. */
 static int64_t ideal_end(inquiry *q) {
   set_costs(q, NULL);
   const bt_theory *theory = q->theory;
@@ -321,7 +327,10 @@ static int64_t ideal_end(inquiry *q) {
     const bt_model_op *op = &q->model->ops[i];
     if (theory->place[i] == BT_NO_INDEX || isnan(q->usual[i])) continue;
     size_t lane = (size_t)op->rank * BT_LANES_A_RANK;
-    theory->replay->costs[theory->replay->first[lane] + (size_t)theory->place[i]].duration = q->kind_median[op->kind];
+    bt_op_cost *cost = &theory->replay->costs[theory->replay->first[lane] + (size_t)theory->place[i]];
+    cost->duration = q->kind_median[op->kind];
+    cost->transfer = theory->moved[2 * i];
+    cost->transfer_b = theory->moved[2 * i + 1];
   }
   return run_end(theory);
 }

@@ -17,6 +17,7 @@ void bt_theory_free(bt_theory *theory) {
   free(theory->waits_for);
   free(theory->moved);
   free(theory->sender);
+  free(theory->late);
   free(theory->lanes);
   free(theory->ready);
   free(theory->ops);
@@ -37,6 +38,7 @@ bool bt_theory_allocate(bt_theory *theory) {
   theory->waits_for = bt_array_new(ops, sizeof *theory->waits_for);
   theory->moved = bt_array_new(ops * 2, sizeof *theory->moved);
   theory->sender = bt_array_new(ops * 2, sizeof *theory->sender);
+  theory->late = bt_array_new(ops * 2, sizeof *theory->late);
   theory->lane_of = bt_array_new(collectives, sizeof *theory->lane_of);
   theory->collective_place = bt_array_new(collectives, sizeof *theory->collective_place);
   theory->lanes = calloc(theory->lane_count + 1, sizeof *theory->lanes);
@@ -45,7 +47,7 @@ bool bt_theory_allocate(bt_theory *theory) {
   theory->links = bt_array_new(ops + collectives * BT_LANES_A_RANK, sizeof *theory->links);
   return theory->own != NULL && theory->synced != NULL && theory->call != NULL && theory->outer != NULL &&
          theory->place != NULL && theory->waits_for != NULL && theory->moved != NULL && theory->sender != NULL &&
-         theory->lane_of != NULL && theory->collective_place != NULL && theory->lanes != NULL &&
+         theory->late != NULL && theory->lane_of != NULL && theory->collective_place != NULL && theory->lanes != NULL &&
          theory->ready != NULL && theory->ops != NULL && theory->links != NULL;
 }
 
@@ -60,6 +62,9 @@ static void measure_messages(bt_theory *theory) {
       if (message == BT_NO_INDEX || model->p2p[message].moved == BT_UNKNOWN) continue;
       theory->moved[2 * i + half] = model->p2p[message].moved;
       theory->sender[2 * i + half] = model->p2p[message].peer;
+      bool told = op->producer != BT_NO_INDEX && model->ops[op->producer].rank == model->p2p[message].peer;
+      int64_t late = told ? model->p2p[model->p2p[message].match].start - op->e : 0;
+      if (late > 0) theory->late[2 * i + half] = late;
     }
   }
 }

@@ -223,6 +223,9 @@ static void take(bt_accounting *out, const bt_accounting *jitterless, const bt_a
   out->ideal_rate_window = balanced->rate_window;
   out->ideal_rate_span = balanced->rate_span;
   out->jitterless_rate_window = jitterless->rate_window;
+  if (out->bubble_ns != BT_UNKNOWN && out->rate_window > 0 && !isnan(balanced->rate_window)) {
+    out->excess_ns = out->bubble_ns - (int64_t)((double)out->bubble_ns * balanced->rate_window / out->rate_window);
+  }
   for (size_t i = 0; i < out->stage_count; i++)
     memcpy(out->stages[i].theory_ns, balanced->stages[i].ns, sizeof out->stages[i].theory_ns);
 }

@@ -19,6 +19,7 @@ typedef struct bt_theory {
   /* two per op: transfer of the message for its forward (or only) half and for an FB's backward half, and its sender */
   int64_t *moved;
   int32_t *sender;
+  int64_t *late; /* two per op likewise: how long after its producer's end that message was sent */
   /* per collective: its lane and place there; BT_CUT and its op; BT_NO_INDEX: not replayed */
   int32_t *lane_of, *collective_place;
   int32_t next_gate;

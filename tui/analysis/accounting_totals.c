@@ -250,6 +250,23 @@ static bool add_steps(bt_model *model, double *rate_span) {
   return true;
 }
 
+static void add_surplus(bt_accounting *out) {
+  double *work = calloc(out->stage_count + 1, sizeof *work);
+  double all = 0;
+  for (size_t i = 0; i < out->stage_count; i++) {
+    bt_account_stage *stage = &out->stages[i];
+    stage->surplus = (double)NAN;
+    for (int c = BT_CLASS_F; work != NULL && c <= BT_CLASS_RECOMPUTE; c++)
+      work[i] += (double)stage->ns[c] / stage->ranks;
+    if (work != NULL) all += work[i];
+  }
+  for (size_t i = 0; work != NULL && i < out->stage_count && out->stage_count > 1; i++) {
+    double peers = (all - work[i]) / (double)(out->stage_count - 1);
+    if (peers > 0) out->stages[i].surplus = work[i] / peers - 1;
+  }
+  free(work);
+}
+
 static void add_rates(bt_model *model, double rate_span) {
   bt_accounting *out = model->out;
   int64_t busy = 0;
@@ -268,6 +285,8 @@ static void add_rates(bt_model *model, double rate_span) {
     if (!model->complete) stage->bubble_rate = (double)NAN;
   }
   bool known = out->steps_rated > 0 && model->complete;
+  out->bubble_ns = known && model->aligned ? window - busy : BT_UNKNOWN;
+  out->excess_ns = BT_UNKNOWN; /* theory will tell */
   out->rate_window = known && model->aligned ? rate((double)busy, (double)window) : (double)NAN;
   out->rate_span = known ? rate_span : (double)NAN;
   out->over_ideal = out->rate_window / (1 - out->rate_window);
@@ -281,8 +300,10 @@ bt_status bt_model_totals(bt_model *model) {
   out->interval_ns = model->end - model->start;
   out->ranks = model->rank_count;
   out->replicas = model->replica_count;
+  out->gpu = model->gpu;
   out->virtual_stages = model->virtual_stages;
   if (!add_stages(model) || !add_steps(model, &rate_span)) return BT_ERR_NOMEM;
   add_rates(model, rate_span);
+  add_surplus(out);
   return BT_OK;
 }

@@ -61,6 +61,18 @@ static void add_bubble(bt_json *json, const bt_accounting *a) {
   bt_json_close(json);
 }
 
+/* What the bubble costs in the hours of all ranks, of the steps that are rated. */
+static void add_lost(bt_json *json, const bt_accounting *a) {
+  const double hour = 3.6e12;
+  bool told = a->excess_ns != BT_UNKNOWN;
+  bt_json_open_object(json, "lost");
+  time_or_null(json, "bubble_ns", a->bubble_ns);
+  time_or_null(json, "excess_ns", a->excess_ns);
+  bt_json_number(json, "gpu_hours", a->bubble_ns != BT_UNKNOWN ? (double)a->bubble_ns / hour : (double)NAN);
+  bt_json_number(json, "excess_gpu_hours", told ? (double)a->excess_ns / hour : (double)NAN);
+  bt_json_close(json);
+}
+
 static void add_clock(bt_json *json, const bt_report *report) {
   const bt_account_clock *clock = &report->accounting->clock;
   bt_json_open_object(json, "clock");
@@ -198,6 +210,7 @@ static void add_stage(bt_json *json, const bt_account_stage *stage) {
   time_or_null(json, "p2p_bytes", stage->p2p_bytes);
   bt_json_number(json, "peak_memory", stage->peak_memory);
   bt_json_number(json, "bubble_rate", stage->bubble_rate);
+  bt_json_number(json, "surplus", stage->surplus);
   add_theory(json, stage);
   bt_json_close(json);
 }
@@ -244,6 +257,7 @@ bt_json *bt_report_document(const bt_report *report) {
   bt_json_integer(json, "steps_left_out", (int64_t)a->steps_left_out);
   add_schedule(json, report);
   add_bubble(json, a);
+  add_lost(json, a);
   add_clock(json, report);
   bt_json_open_array(json, "classes");
   for (int c = 0; c < BT_CLASS_COUNT; c++)

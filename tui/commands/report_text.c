@@ -7,7 +7,18 @@
 #include "tui/commands/report.h"
 #include "tui/commands/report_plan.h"
 
-enum { MOST_ROWS = 24, MOST_CAUSES = 3, MOST_LINKS = 12, LEFT_COLUMNS = 25, COLUMN_WIDTH = 6, BAR_WIDTH = 10 };
+enum {
+  MOST_ROWS = 16,
+  MOST_CAUSES = 3,
+  MOST_LINKS = 8,
+  LEFT_COLUMNS = 28,
+  COLUMN_WIDTH = 6,
+  MEMORY_WIDTH = 11,
+  BAR_WIDTH = 10
+};
+
+#define LEAST_SURPLUS 0.05 /* of a stage's work, from which on the balance is spoken of */
+#define LEAST_SPREAD 0.02 /* of a rate: what the line of steps shows at least from bottom to top */
 
 /* Columns of the table: classes that a person reads together. */
 typedef enum group {
@@ -142,6 +153,18 @@ static void print_parts(const page *p, int column) {
   }
 }
 
+static void print_culprit(const page *p, const bt_account_cause *cause) {
+  fputs(", most from ", p->out);
+  switch (cause->kind) {
+  case BT_CAUSE_STAGE: fprintf(p->out, "stage %d", cause->stage); break;
+  case BT_CAUSE_LINK: fprintf(p->out, "the link %d > %d", cause->stage, cause->to_stage); break;
+  case BT_CAUSE_MICROBATCH: fprintf(p->out, "microbatch %d", cause->microbatch); break;
+  case BT_CAUSE_RANK: fprintf(p->out, "rank %d", cause->rank); break;
+  case BT_CAUSE_PAUSE: fputs("one pause", p->out); break;
+  case BT_CAUSE_HOST: fputs("the host", p->out); break;
+  }
+}
+
 static void print_verdict(const page *p) {
   const bt_accounting *a = p->a;
   color(p, 1);
@@ -163,42 +186,60 @@ static void print_verdict(const page *p) {
   } else {
     fputs("the order of ops", p->out);
   }
-  fprintf(p->out, " has %.1f %% by itself; %.1f points are excess\n", ideal, excess);
+  fprintf(p->out, " has %.1f %% by itself; ", ideal);
+  if (excess > -0.05) {
+    fprintf(p->out, "%.1f points are excess", fabs(excess));
+  } else {
+    fprintf(p->out, "it was %.1f points less", -excess);
+  }
+  if (excess >= 0.05 && a->cause_count > 0 && a->causes[0].share >= 0.5) print_culprit(p, &a->causes[0]);
+  fputc('\n', p->out);
 }
 
-static void print_cause(const page *p, const bt_account_cause *cause) {
-  char text[32];
+static void describe_cause(const bt_account_cause *cause, char *text, size_t room) {
   double slower = 100 * (cause->factor - 1);
   switch (cause->kind) {
-  case BT_CAUSE_STAGE: fprintf(p->out, "stage %d computes %.0f %% longer than its peers", cause->stage, slower); break;
+  case BT_CAUSE_STAGE:
+    (void)snprintf(text, room, "stage %d computes %.0f %% longer than its peers", cause->stage, slower);
+    break;
   case BT_CAUSE_LINK:
-    fprintf(p->out, "messages from stage %d to %d take %.1f times the usual", cause->stage, cause->to_stage,
-            cause->factor);
+    (void)snprintf(text, room, "messages from stage %d to %d take %.1f times the usual", cause->stage, cause->to_stage,
+                   cause->factor);
     break;
   case BT_CAUSE_MICROBATCH:
-    fprintf(p->out, "microbatch %d takes %.0f %% longer in every stage", cause->microbatch, slower);
+    (void)snprintf(text, room, "microbatch %d takes %.0f %% longer in every stage", cause->microbatch, slower);
     break;
   case BT_CAUSE_RANK:
-    fprintf(p->out, "rank %d computes %.0f %% longer than the others of stage %d", cause->rank, slower, cause->stage);
+    (void)snprintf(text, room, "rank %d computes %.0f %% longer than the others of stage %d", cause->rank, slower,
+                   cause->stage);
     break;
   case BT_CAUSE_PAUSE:
-    fprintf(p->out, "a pause of rank %d (stage %d) in step %" PRId64, cause->rank, cause->stage, cause->step);
+    (void)snprintf(text, room, "a pause of rank %d (stage %d) in step %" PRId64, cause->rank, cause->stage,
+                   cause->step);
     break;
   case BT_CAUSE_HOST:
-    fputs("ranks were ready and their host was not", p->out);
-    if (cause->stage >= 0) fprintf(p->out, ", mostly stage %d", cause->stage);
+    if (cause->stage >= 0) {
+      (void)snprintf(text, room, "ranks were ready and their host was not, mostly stage %d", cause->stage);
+    } else {
+      (void)snprintf(text, room, "ranks were ready and their host was not");
+    }
     break;
   }
-  double each = (double)cause->excess_ns / p->a->ranks;
-  fprintf(p->out, ": %s, %.0f %% of the excess\n", bt_report_time(text, sizeof text, each), 100 * cause->share);
 }
 
 static void print_causes(const page *p) {
   for (size_t i = 0; i < p->a->cause_count && i < MOST_CAUSES; i++) {
+    const bt_account_cause *cause = &p->a->causes[i];
+    char what[160];
+    char time[32];
+    char line[256];
+    describe_cause(cause, what, sizeof what);
+    (void)bt_report_time(time, sizeof time, (double)cause->excess_ns / p->a->ranks);
+    (void)snprintf(line, sizeof line, "%s: costs %s, %.0f %% of the excess", what, time, 100 * cause->share);
     color(p, 31);
     fputs(i == 0 ? "cause: " : " also: ", p->out);
     color(p, 0);
-    print_cause(p, &p->a->causes[i]);
+    bt_report_wrapped(p->out, line, 7, p->look->width);
   }
 }
 
@@ -222,6 +263,47 @@ static void print_facts(const page *p) {
   }
 }
 
+/* Who carries too much or too little of the model. */
+static void print_balance(const page *p) {
+  const bt_account_stage *heaviest = NULL;
+  for (size_t i = 0; i < p->a->stage_count; i++) {
+    const bt_account_stage *stage = &p->a->stages[i];
+    if (!isnan(stage->surplus) && (heaviest == NULL || stage->surplus > heaviest->surplus)) heaviest = stage;
+  }
+  if (heaviest == NULL || heaviest->surplus < LEAST_SURPLUS) return;
+  fprintf(p->out, "balance: stage %d carries %.2f of a stage's work too much", heaviest->stage, heaviest->surplus);
+  if (heaviest->vstage_count > 1) {
+    fprintf(p->out, ", %.2f of a chunk's", heaviest->surplus * heaviest->vstage_count);
+  }
+  fputc('\n', p->out);
+}
+
+static void print_lost(const page *p) {
+  char text[2][32];
+  if (p->a->bubble_ns == BT_UNKNOWN) return;
+  fprintf(p->out, "lost: %s of %s time", bt_report_time(text[0], sizeof *text, (double)p->a->bubble_ns),
+          p->a->gpu ? "GPU" : "the ranks'");
+  if (p->a->excess_ns != BT_UNKNOWN && p->a->excess_ns > 0) {
+    fprintf(p->out, ", %s of it excess", bt_report_time(text[1], sizeof *text, (double)p->a->excess_ns));
+  }
+  fputc('\n', p->out);
+}
+
+static void print_clock(const page *p) {
+  const bt_account_clock *clock = &p->a->clock;
+  size_t count = p->report->trace->host_count;
+  char text[2][32];
+  if (count < 2 || !clock->aligned) return;
+  fprintf(p->out, "clocks of %zu hosts aligned", count);
+  if (clock->likely_error_ns != BT_UNKNOWN) {
+    fprintf(p->out, ": likely within %s", bt_report_time(text[0], sizeof *text, (double)clock->likely_error_ns));
+  }
+  if (clock->max_error_ns != BT_UNKNOWN) {
+    fprintf(p->out, ", at most %s off", bt_report_time(text[1], sizeof *text, (double)clock->max_error_ns));
+  }
+  fputc('\n', p->out);
+}
+
 /* --- the stages ------------------------------------------------------------------------------------------------------ */
 
 static void print_bar(const page *p, double rate) {
@@ -241,8 +323,8 @@ static void print_bar(const page *p, double rate) {
 }
 
 /* Columns that have something to show; when there are more than fit, the smallest are summed under "rest". */
-static int choose_columns(const page *p, bool *shown, bool *rest) {
-  int fit = (p->look->width - LEFT_COLUMNS) / COLUMN_WIDTH;
+static int choose_columns(const page *p, bool memory, bool *shown, bool *rest) {
+  int fit = (p->look->width - LEFT_COLUMNS - (memory ? MEMORY_WIDTH : 0)) / COLUMN_WIDTH;
   int count = 0;
   *rest = false;
   for (int g = 0; g < GROUP_COUNT; g++) {
@@ -262,21 +344,44 @@ static int choose_columns(const page *p, bool *shown, bool *rest) {
   return count;
 }
 
-static void print_row(const page *p, const bt_account_stage *stage, const bool *shown, bool rest) {
-  int64_t sums[GROUP_COUNT] = {0};
-  for (int c = 0; c < BT_CLASS_COUNT; c++)
-    sums[group_of[c]] += stage->ns[c];
-  fprintf(p->out, "%5d  ", stage->stage);
-  if (isnan(stage->bubble_rate)) {
-    fputs("  --   ", p->out);
+typedef struct row { /* of the table: some neighbouring stages together */
+  int32_t first, last;
+  int64_t interval, busy, window;
+  int64_t sums[GROUP_COUNT];
+  double memory;
+} row;
+
+static row row_of(const page *p, size_t first, size_t end) {
+  row r = {.first = p->a->stages[first].stage, .last = p->a->stages[end - 1].stage, .memory = (double)NAN};
+  for (size_t i = first; i < end; i++) {
+    const bt_account_stage *stage = &p->a->stages[i];
+    r.interval += stage->interval_ns;
+    bool known = !isnan(stage->bubble_rate) && r.window != BT_UNKNOWN;
+    r.window = known ? r.window + stage->window_ns : BT_UNKNOWN;
+    r.busy += known ? stage->busy_ns : 0;
+    if (isnan(r.memory) || stage->peak_memory > r.memory) r.memory = stage->peak_memory;
+    for (int c = 0; c < BT_CLASS_COUNT; c++)
+      r.sums[group_of[c]] += stage->ns[c];
+  }
+  return r;
+}
+
+static void print_row(const page *p, const row *r, bool memory, const bool *shown, bool rest) {
+  char name[32];
+  (void)snprintf(name, sizeof name, r->last > r->first ? "%d-%d" : "%d", r->first, r->last);
+  bool known = r->window != BT_UNKNOWN && r->window > 0;
+  double rate = known ? 1 - (double)r->busy / (double)r->window : (double)NAN;
+  fprintf(p->out, "%7s  ", name);
+  if (known) {
+    fprintf(p->out, "%5.1f %% ", 100 * rate);
   } else {
-    fprintf(p->out, "%5.1f %% ", 100 * stage->bubble_rate);
+    fputs("  --   ", p->out);
   }
   fputc(' ', p->out);
-  print_bar(p, stage->bubble_rate);
+  print_bar(p, rate);
   double left = 0;
   for (int g = 0; g < GROUP_COUNT; g++) {
-    double share = 100 * (double)sums[g] / (double)stage->interval_ns;
+    double share = 100 * (double)r->sums[g] / (double)r->interval;
     if (!shown[g]) left += share;
     if (!shown[g]) continue;
     color(p, groups[g].color);
@@ -284,54 +389,40 @@ static void print_row(const page *p, const bt_account_stage *stage, const bool *
     color(p, 0);
   }
   if (rest) fprintf(p->out, "%*.1f", COLUMN_WIDTH, left);
+  if (memory) {
+    char text[32] = "--";
+    if (!isnan(r->memory)) (void)bytes_text(text, sizeof text, r->memory);
+    fprintf(p->out, "%*s", MEMORY_WIDTH, text);
+  }
   fputc('\n', p->out);
-}
-
-static int compare_rate(const void *a, const void *b) {
-  double x = *(const double *)a;
-  double y = *(const double *)b;
-  return (x < y) - (x > y);
-}
-
-/* The bubble from which on a stage has a row. */
-static double least_shown(const page *p) {
-  size_t count = p->a->stage_count;
-  if (count <= MOST_ROWS) return -INFINITY;
-  double *rates = malloc(count * sizeof *rates);
-  if (rates == NULL) return -INFINITY;
-  for (size_t i = 0; i < count; i++)
-    rates[i] = isnan(p->a->stages[i].bubble_rate) ? -1 : p->a->stages[i].bubble_rate;
-  qsort(rates, count, sizeof *rates, compare_rate);
-  double least = rates[MOST_ROWS - 1];
-  free(rates);
-  return least;
 }
 
 static void print_stages(const page *p) {
   bool shown[GROUP_COUNT];
   bool rest;
-  (void)choose_columns(p, shown, &rest);
+  size_t count = p->a->stage_count;
+  bool memory = false;
+  for (size_t i = 0; i < count; i++)
+    memory |= !isnan(p->a->stages[i].peak_memory);
+  (void)choose_columns(p, memory, shown, &rest);
   fputc('\n', p->out);
   color(p, 1);
-  fprintf(p->out, "stage  bubble  %-*s", BAR_WIDTH, "");
+  fprintf(p->out, "  stage  bubble  %-*s", BAR_WIDTH, "");
   for (int g = 0; g < GROUP_COUNT; g++) {
     if (shown[g]) fprintf(p->out, "%*s", COLUMN_WIDTH, groups[g].head);
   }
   if (rest) fprintf(p->out, "%*s", COLUMN_WIDTH, "rest");
+  if (memory) fprintf(p->out, "%*s", MEMORY_WIDTH, "peak mem");
   color(p, 0);
   fprintf(p->out, "\n");
-  double least = least_shown(p);
-  size_t rows = 0;
-  for (size_t i = 0; i < p->a->stage_count && rows < MOST_ROWS; i++) {
-    const bt_account_stage *stage = &p->a->stages[i];
-    if ((isnan(stage->bubble_rate) ? -1 : stage->bubble_rate) < least) continue;
-    print_row(p, stage, shown, rest);
-    rows++;
+  size_t together = (count + MOST_ROWS - 1) / MOST_ROWS;
+  for (size_t i = 0; i < count; i += together) {
+    row r = row_of(p, i, i + together < count ? i + together : count);
+    print_row(p, &r, memory, shown, rest);
   }
-  if (rows < p->a->stage_count) {
-    fprintf(p->out, "the %zu stages with the largest bubble of %zu; --csv has all\n", rows, p->a->stage_count);
-  }
-  fputs("in % of all time of the stage's ranks\n", p->out);
+  fputs("in % of all time of the stage's ranks", p->out);
+  if (together > 1) fprintf(p->out, "; %zu stages together, --csv has each", together);
+  fputc('\n', p->out);
 }
 
 /* Where all the time went, as one bar of letters. */
@@ -413,13 +504,14 @@ static void print_steps(const page *p) {
     if (rate > high) high = rate;
   }
   if (!isfinite(low) || !isfinite(high)) return;
+  double spread = high - low > LEAST_SPREAD ? high - low : LEAST_SPREAD;
   fputs("\nsteps ", p->out);
   for (size_t cell = 0; cell < cells; cell++) {
     double worst = -INFINITY;
     for (size_t i = cell * count / cells; i < (cell + 1) * count / cells; i++) {
       if (p->a->steps[i].rate_window > worst) worst = p->a->steps[i].rate_window;
     }
-    int level = high > low && isfinite(worst) ? (int)((worst - low) / (high - low) * 7.999) : 0;
+    int level = isfinite(worst) ? (int)((worst - low) / spread * 7.999) : 0;
     if (p->look->utf8) {
       fputs(isfinite(worst) ? levels[level] : " ", p->out);
     } else {
@@ -449,7 +541,10 @@ void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *o
   sum_groups(&p);
   print_verdict(&p);
   print_causes(&p);
+  print_balance(&p);
   print_facts(&p);
+  print_lost(&p);
+  print_clock(&p);
   print_stages(&p);
   print_stack(&p);
   print_links(&p);
