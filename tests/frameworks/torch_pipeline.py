@@ -1,79 +1,36 @@
 """A pipeline of linear layers under a schedule of torch.distributed.pipelining, with gloo. It knows nothing of bubbletop.
 
-Arguments: schedule class, steps, microbatches, and a folder for the plan (what the schedule says that each rank does) and
-for what the stages were asked to do (a subclass counts), as JSON."""
+Arguments: schedule class, steps, microbatches, a folder for what each rank says as JSON (the schedule's plan for it, and what
+its stages were asked to do: a subclass counts), options: chunks=N, fsdp, explicit. Or `jobs` and a file of such argument
+lists, each with a run directory, a number of ranks and a port in front: a process that has imported torch once forks the
+ranks of one after the other."""
 import json
 import os
 import sys
+import time
 
 import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, schedules
 
-name, steps, microbatches, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-options = sys.argv[5:]
-width, rows = 32, 4
-dist.init_process_group("gloo")
-world, rank = dist.get_world_size(), dist.get_rank()
-group, dp, shards = None, 1, None
-if "fsdp" in options:  # two replicas that share each stage's weights
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-    dp = 2
-    mesh = init_device_mesh("cpu", (world // dp, dp), mesh_dim_names=("pp", "dp"))
-    group, shards = mesh["pp"].get_group(), mesh["dp"]
-stages = world // dp
-here = dist.get_rank(group)
-kind = getattr(schedules, name)
-multi = issubclass(kind, schedules.PipelineScheduleMulti)
-v_shaped = name in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV")
-chunks = (2 if v_shaped or "chunks" not in " ".join(options) else int(options[0].split("=")[1])) if multi else 1
-virtual = stages * chunks
-mine = [here, virtual - 1 - here] if v_shaped else [here + stages * chunk for chunk in range(chunks)]
-torch.manual_seed(7)
-layers = [torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Linear(width, width))
-          for _ in range(virtual)]
-executed = []
+WIDTH, ROWS = 32, 4
 
 
 class Stage(PipelineStage):
+    """Notes what it is asked to do."""
+    executed = []
+
     def forward_one_chunk(self, microbatch, *args, **kwargs):
-        executed.append([self.stage_index, "F", microbatch])
+        self.executed.append([self.stage_index, "F", microbatch])
         return super().forward_one_chunk(microbatch, *args, **kwargs)
 
     def backward_one_chunk(self, microbatch, loss=None, full_backward=True, last_backward=False):
-        executed.append([self.stage_index, "B" if full_backward else "I", microbatch])
+        self.executed.append([self.stage_index, "B" if full_backward else "I", microbatch])
         return super().backward_one_chunk(microbatch, loss=loss, full_backward=full_backward, last_backward=last_backward)
 
     def backward_weight_one_chunk(self, microbatch, *args, **kwargs):
-        executed.append([self.stage_index, "W", microbatch])
+        self.executed.append([self.stage_index, "W", microbatch])
         return super().backward_weight_one_chunk(microbatch, *args, **kwargs)
-
-
-made = []
-for index in mine:
-    if shards is not None:
-        fully_shard(layers[index], mesh=shards)
-    made.append(Stage(layers[index], index, virtual, torch.device("cpu"), group=group))
-
-
-def loss_of(output, target):
-    return torch.nn.functional.mse_loss(output, target)
-
-
-schedule = kind(made if multi else made[0], microbatches, loss_fn=loss_of)
-if "explicit" in options:
-    import bubbletop.torch
-    bubbletop.torch.instrument(schedule, step=100)
-optimizer = torch.optim.SGD([p for stage in made for p in stage.submod.parameters()], lr=0.01)
-x, target = torch.randn(rows * microbatches, width), torch.randn(rows * microbatches, width)
-losses = []
-for _ in range(steps):
-    optimizer.zero_grad()
-    arguments = (x,) if 0 in mine else ()
-    kwargs = {"target": target, "losses": losses} if virtual - 1 in mine else {}
-    schedule.step(*arguments, **kwargs)
-    optimizer.step()
 
 
 def flat(actions):
@@ -86,12 +43,87 @@ def flat(actions):
             yield [action.stage_index, action.computation_type.value, action.microbatch_index]
 
 
-with_comms = getattr(schedule, "pipeline_order_with_comms", None) or getattr(schedule, "pipeline_order", None)
-plan = list(flat(with_comms[here])) if with_comms else None
-messages = sum(1 for a in with_comms[here] if a is not None and a.computation_type.value in ("SEND_F", "SEND_B", "RECV_F", "RECV_B")
-               ) if getattr(schedule, "pipeline_order_with_comms", None) else None
-with open(os.path.join(folder, "rank%d.json" % rank), "w") as out:
-    json.dump({"plan": plan, "executed": executed, "stages": mine, "messages": messages,
-               "loss": [float(loss) for loss in losses]}, out)
-dist.barrier()
-dist.destroy_process_group()
+def make_stages(kind, chunks, options):
+    """This rank's stages, and the number of all."""
+    world, group, shards = dist.get_world_size(), None, None
+    if "fsdp" in options:  # pairs of ranks share each stage's weights
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+        mesh = init_device_mesh("cpu", (world // 2, 2), mesh_dim_names=("pp", "dp"))
+        group, shards, world = mesh["pp"].get_group(), mesh["dp"], world // 2
+    here = dist.get_rank(group)
+    v_shaped = kind.__name__ in ("ScheduleZBVZeroBubble", "ScheduleDualPipeV")
+    virtual = world * (2 if v_shaped else chunks)
+    mine = [here, virtual - 1 - here] if v_shaped else list(range(here, virtual, world))
+    torch.manual_seed(7)
+    made = []
+    for index in range(virtual):
+        layer = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH))
+        if index in mine:
+            if shards is not None:
+                fully_shard(layer, mesh=shards)
+            made.append(Stage(layer, index, virtual, torch.device("cpu"), group=group))
+    return made, virtual, here
+
+
+def train(name, steps, microbatches, folder, *options):
+    steps, microbatches = int(steps), int(microbatches)
+    dist.init_process_group("gloo")
+    kind = getattr(schedules, name)
+    multi = issubclass(kind, schedules.PipelineScheduleMulti)
+    chunks = next((int(option[7:]) for option in options if option.startswith("chunks=")), 1)
+    made, virtual, here = make_stages(kind, chunks, options)
+    mine = [stage.stage_index for stage in made]
+    schedule = kind(made if multi else made[0], microbatches, loss_fn=torch.nn.functional.mse_loss)
+    if "explicit" in options:
+        import bubbletop.torch
+        bubbletop.torch.instrument(schedule, step=100)
+    optimizer = torch.optim.SGD([p for stage in made for p in stage.submod.parameters()], lr=0.05)
+    torch.manual_seed(8)
+    x, target = torch.randn(ROWS * microbatches, WIDTH), torch.randn(ROWS * microbatches, WIDTH)
+    means = []
+    for _ in range(steps):
+        losses = []
+        optimizer.zero_grad()
+        schedule.step(*((x,) if 0 in mine else ()), **({"target": target, "losses": losses} if virtual - 1 in mine else {}))
+        optimizer.step()
+        means += [float(sum(loss.detach() for loss in losses)) / microbatches] if losses else []
+    lowered = getattr(schedule, "pipeline_order_with_comms", None)
+    order = lowered or getattr(schedule, "pipeline_order", None)
+    kinds = [a.computation_type.value for a in (lowered or {}).get(here, ()) if a is not None]
+    with open(os.path.join(folder, "rank%d.json" % dist.get_rank()), "w") as out:
+        json.dump({"plan": list(flat(order[here])) if order else None, "executed": Stage.executed, "stages": mine,
+                   "here": here, "loss": means,
+                   "messages": sum(kind[:4] in ("SEND", "RECV") for kind in kinds) if lowered else None,
+                   "unshards": kinds.count("UNSHARD") if lowered else None}, out)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def run_jobs(path):
+    """The exit statuses of all ranks that failed, none is fine."""
+    with open(path) as file:
+        jobs = json.load(file)
+    failed = 0
+    for directory, ranks, port, *arguments in jobs:
+        begun = time.monotonic()
+        children = []
+        for rank in range(ranks):
+            child = os.fork()
+            if child == 0:
+                os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
+                                  BUBBLETOP_DIR=directory)
+                train(*arguments)
+                sys.exit(0)
+            children.append(child)
+        for child in children:
+            failed += os.waitpid(child, 0)[1] != 0
+        print("%s, %d ranks: %.1f s" % (arguments[0], ranks, time.monotonic() - begun), flush=True)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "jobs":
+        run_jobs(sys.argv[2])
+    else:
+        train(*sys.argv[1:])

@@ -7,42 +7,74 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
-from harness import Run, Scratch, environment, record, run_tests, streams  # noqa: E402
+from harness import Run, environment, record, run_tests, streams  # noqa: E402
 
 here = os.path.dirname(os.path.abspath(__file__))
+script = os.path.join(here, "torch_pipeline.py")
 KINDS = {"f": "F", "bw": "B", "b": "I", "w": "W"}  # ours -> PyTorch's
+MESSAGES = ("send_f", "recv_f", "send_b", "recv_b")
+SCHEDULES = (("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2), ("ScheduleLoopedBFS", 2),
+             ("ScheduleInterleavedZeroBubble", 2), ("ScheduleZBVZeroBubble", 2), ("ScheduleDualPipeV", 2))
 ports = iter(range(29600 + os.getpid() % 300, 65000))
+quiet = dict(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
 
 
-def train(scratch, schedule, ranks, steps=3, microbatches=8, options=(), record_options=()):
-    os.mkdir(scratch("out"))
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port",
-               str(next(ports)), os.path.join(here, "torch_pipeline.py"), schedule, str(steps), str(microbatches),
-               scratch("out"), *options]
-    done = record(scratch("run"), *command, options=record_options, env=environment(OMP_NUM_THREADS="1"))
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = []
+def said_by(folder, ranks):
+    out = []
     for rank in range(ranks):
-        with open(scratch("out", "rank%d.json" % rank)) as file:
-            said.append(json.load(file))
-    return done, Run(scratch("run")), said
+        with open(os.path.join(folder, "rank%d.json" % rank)) as file:
+            out.append(json.load(file))
+    return out
 
 
-def compare(run, said, steps, first=0):
+def launch(scratch, schedule, ranks, steps, microbatches, *script_options, options=(), env=None):
+    """By torchrun, as people do."""
+    os.mkdir(scratch("out"))
+    done = record(scratch("run"), sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
+                  "--master-port", str(next(ports)), script, schedule, str(steps), str(microbatches), scratch("out"),
+                  *script_options, options=options, env=env or environment(**quiet), limit=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done, Run(scratch("run")), said_by(scratch("out"), ranks)
+
+
+def launch_all(scratch, jobs):
+    """Runs of (schedule, ranks, steps, microbatches, options...) from one process, each into its own directory."""
+    listed = []
+    for number, (schedule, ranks, steps, microbatches, *more) in enumerate(jobs):
+        for kind in "run", "out":
+            os.mkdir(scratch("%s%d" % (kind, number)))
+        listed.append([scratch("run%d" % number), ranks, next(ports), schedule, steps, microbatches,
+                       scratch("out%d" % number), *more])
+    with open(scratch("jobs"), "w") as file:
+        json.dump(listed, file)
+    done = record(scratch("run"), sys.executable, script, "jobs", scratch("jobs"), env=environment(**quiet),
+                  limit=900)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [(job, Run(scratch("run%d" % n)), said_by(scratch("out%d" % n), job[1])) for n, job in enumerate(jobs)]
+
+
+def compare_ops(run, said, steps, first=0):
     """The capture against what the script's own stages saw, and the plan."""
     for rank, one in enumerate(said):
         ops = run.of(rank, "f", "b", "w", "bw")
         taken = [[one["stages"][op.chunk], KINDS[op.kind], op.microbatch] for op in ops]
         assert taken == one["executed"], (rank, len(taken), len(one["executed"]))
         if one["plan"] is not None:
-            assert taken == one["plan"] * steps, (rank, taken[:40], one["plan"][:40])
-        assert [step[1] for step in run.steps if step[0] == rank] == list(range(first, first + steps))
+            plan = one["plan"] * steps
+            if max(op[2] for op in plan) > max(op[2] for op in taken):
+                # Schedule1F1B executes without its plan, which (torch 2.15) counts forwards to one too many on all ranks
+                # but the first: only the order of kinds can be compared.
+                assert [op[:2] for op in taken] == [op[:2] for op in plan], (rank, taken, plan)
+            else:
+                assert taken == plan, (rank, taken, plan)
+        own = [step for step in run.steps if step[0] == rank]
+        assert [step[1] for step in own] == list(range(first, first + steps))
         assert len(run.of(rank, "optimizer")) == steps
-        for step in (s for s in run.steps if s[0] == rank):
+        for step in own:
             inside = [op for op in ops if step[2] <= op.start and op.end <= step[3]]
             assert len(inside) == len(ops) // steps, step
         if one["messages"] is not None:
-            messages = run.of(rank, "send_f", "recv_f", "send_b", "recv_b")
+            messages = run.of(rank, *MESSAGES)
             assert len(messages) == one["messages"] * steps, (rank, len(messages), one["messages"])
     assert not run.problems, run.problems
 
@@ -51,7 +83,7 @@ def compare_messages(run, ranks):
     """Each message has two halves that say the same of it, and a gate on either side."""
     halves = {}
     for span in run.spans:
-        if span.kind in ("send_f", "recv_f", "send_b", "recv_b"):
+        if span.kind in MESSAGES:
             sent = span.kind.startswith("send")
             key = (span.rank, span.peer, span.sequence) if sent else (span.peer, span.rank, span.sequence)
             halves.setdefault(key, []).append(span)
@@ -63,67 +95,66 @@ def compare_messages(run, ranks):
         assert send.bytes == receive.bytes > 0 and send.rank == receive.peer and receive.rank == send.peer, pair
         assert receive.end >= send.start, pair
     for rank in range(ranks):
-        gates = run.of(rank, "gate")
-        messages = run.of(rank, "send_f", "recv_f", "send_b", "recv_b")
-        assert (sorted((g.on, g.peer, g.sequence) for g in gates if g.on in ("send_f", "recv_f", "send_b", "recv_b")) ==
-                sorted((m.kind, m.peer, m.sequence) for m in messages)), rank
+        gates = [gate for gate in run.of(rank, "gate") if gate.on in MESSAGES]
+        assert (sorted((g.on, g.peer, g.sequence) for g in gates) ==
+                sorted((m.kind, m.peer, m.sequence) for m in run.of(rank, *MESSAGES))), rank
 
 
-def check(scratch, schedule, ranks, options=()):
-    done, run, said = train(scratch, schedule, ranks, options=options)
-    assert len(streams(scratch("run"))) == ranks, "the launcher writes no stream: %s" % streams(scratch("run"))
-    assert "%d ranks, %d streams, steps 0..2" % (ranks, ranks) in done.stderr, done.stderr
-    compare(run, said, 3)
+def compare(job, run, said):
+    schedule, ranks, steps, microbatches, *options = job
+    replicas = 2 if "fsdp" in options else 1
+    compare_ops(run, said, steps)
     compare_messages(run, ranks)
-    last = [one for one in said if one["loss"]]
-    assert last and last[0]["loss"][-1] < last[0]["loss"][0], "it learns"
+    losses = [one["loss"] for one in said if one["loss"]]
+    assert losses and losses[0][-1] < losses[0][0], "it learns"
     for rank, layout in run.layout.items():
-        assert layout.startswith("pp %d %d " % (rank, ranks)) and " microbatches 8 " in layout, layout
+        assert layout.startswith("pp %d %d " % (said[rank]["here"], ranks // replicas)), layout
+        assert " microbatches %d " % microbatches in layout and " schedule %s " % schedule[8:] in layout, layout
         assert layout.endswith("vstages " + " ".join(map(str, said[rank]["stages"]))), layout
+    print("  ", schedule, ranks, "ranks", *options, "%d spans" % len(run.spans))
 
 
-def define(name, schedule, ranks, *options):
-    globals()["test_%s_%d" % (name, ranks)] = lambda scratch: check(scratch, schedule, ranks, options)
+def test_every_schedule(scratch):
+    jobs = [(schedule, ranks, 3, 8, *(["chunks=%d" % chunks] if chunks > 1 else []))
+            for ranks in (2, 4) for schedule, chunks in SCHEDULES]
+    for job, run, said in launch_all(scratch, jobs):
+        compare(job, run, said)
 
 
-for ranks in (2, 4):
-    define("gpipe", "ScheduleGPipe", ranks)
-    define("1f1b", "Schedule1F1B", ranks)
-    define("interleaved", "ScheduleInterleaved1F1B", ranks, "chunks=2")
-    define("looped_bfs", "ScheduleLoopedBFS", ranks, "chunks=2")
-    define("interleaved_zero_bubble", "ScheduleInterleavedZeroBubble", ranks, "chunks=2")
-    define("zbv", "ScheduleZBVZeroBubble", ranks)
-    define("dualpipev", "ScheduleDualPipeV", ranks)
+def test_fsdp(scratch):
+    """Two replicas that share each stage's weights: unshard and gradient reduction, in the data-parallel group."""
+    jobs = [("Schedule1F1B", 4, 3, 4, "fsdp"), ("ScheduleInterleaved1F1B", 4, 3, 4, "chunks=2", "fsdp")]
+    for job, run, said in launch_all(scratch, jobs):
+        compare(job, run, said)
+        for rank in range(4):
+            gathers, reduces = run.of(rank, "all_gather"), run.of(rank, "reduce_scatter")
+            assert gathers and reduces, (rank, len(gathers), len(reduces))
+            assert all(s.bytes > 0 and s.group > 0 for s in gathers + reduces)
+            assert len(reduces) == job[2] * len(said[rank]["stages"]), (len(reduces), job)
+            assert " dp %d 2 " % (rank % 2) in run.layout[rank], run.layout
 
 
-def test_explicit(scratch):
-    """Without the import hook, two lines in the script do it; steps are counted from where it says."""
-    env_path = os.path.join(os.environ["top_srcdir"], "capture", "python")
-    os.environ["PYTHONPATH"] = env_path
-    try:
-        os.mkdir(scratch("out"))
-        done = record(scratch("run"), sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port",
-                      str(next(ports)), os.path.join(here, "torch_pipeline.py"), "Schedule1F1B", "2", "4", scratch("out"),
-                      "explicit", options=("--no-python",), env=environment(OMP_NUM_THREADS="1", PYTHONPATH=env_path))
-    finally:
-        del os.environ["PYTHONPATH"]
-    assert done.returncode == 0, done.stderr[-3000:]
-    run = Run(scratch("run"))
-    assert [step[1] for step in run.steps if step[0] == 0] == [100, 101], run.steps
-    assert len(run.of(0, "f")) == 8
+def test_torchrun(scratch):
+    done, run, said = launch(scratch, "ScheduleInterleaved1F1B", 2, 3, 8, "chunks=2")
+    assert len(streams(scratch("run"))) == 2, "the launcher writes no stream: %s" % streams(scratch("run"))
+    assert "2 ranks, 2 streams, steps 0..2" in done.stderr, done.stderr
+    assert "torch" in done.stderr and "actions, messages, gates" in done.stderr, done.stderr
+    compare(("ScheduleInterleaved1F1B", 2, 3, 8), run, said)
 
 
-def test_no_python(scratch):
-    done = record(scratch("run"), sys.executable, "-c", "import torch.distributed.pipelining", options=("--no-python",))
-    assert "turned off by --no-python" in done.stderr and "nothing was captured" in done.stderr, done.stderr
+def test_two_lines_in_the_script(scratch):
+    """Without the import hook; steps are counted from where it says."""
+    path = os.path.join(os.environ["top_srcdir"], "capture", "python")
+    _, run, said = launch(scratch, "Schedule1F1B", 2, 2, 4, "explicit", options=("--no-python",),
+                          env=environment(PYTHONPATH=path, **quiet))
+    compare_ops(run, said, 2, first=100)
 
 
 def test_sampled_steps(scratch):
-    _, run, _ = train(scratch, "Schedule1F1B", 2, steps=6, microbatches=4, record_options=("--steps", "2..5", "--every", "2"))
+    _, run, _ = launch(scratch, "Schedule1F1B", 2, 6, 4, options=("--steps", "2..5", "--every", "2"))
     assert [step[1] for step in run.steps if step[0] == 0] == [2, 4], run.steps
     assert len(run.of(0, "f")) == 8
 
 
-if len(sys.argv) > 1:
-    run_tests({name: test for name, test in globals().items() if name in ["test_" + each for each in sys.argv[1:]]})
-run_tests(globals())
+tests = {name: test for name, test in globals().items() if name.startswith("test_")}
+run_tests({name: tests[name] for name in sys.argv[1:] or tests})

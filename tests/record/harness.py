@@ -38,15 +38,17 @@ class Scratch:
         return os.path.join(self.path, *names)
 
 
-def record(run, *command, options=(), env=None, **more):
+def record(run, *command, options=(), env=None, limit=120, **more):
     """Runs `bubbletop record`; the result has returncode, stdout and stderr."""
-    return subprocess.run([bubbletop, "record", "-o", run, *options, "--", *command], env=env or environment(),
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, timeout=120, **more)
-
-
-def report(run):
-    out = subprocess.run([bubbletop, "report", run, "--json"], env=environment(), stdout=subprocess.PIPE, timeout=120)
-    return json.loads(out.stdout)
+    arguments = [bubbletop, "record", "-o", run, *options, "--", *command]
+    with subprocess.Popen(arguments, env=env or environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          universal_newlines=True, **more) as process:
+        try:
+            out, err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # which reaches the command's whole process group
+            raise
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 class Span(collections.namedtuple("Span", "rank kind start duration chunk microbatch peer bytes sequence group chunk_b "
