@@ -38,9 +38,15 @@ BUBBLETOP_API void bubbletop_cuda_gate_begin(bubbletop_session *session, bubblet
                                              bubbletop_where where, const bubbletop_gate_on *on, void *stream);
 
 /* Another message in the same launch: it gets the span's times, and all of them say that they share them ("grouped").
- * Between begin and end, by one thread at a time. */
+ * Between begin and end, by one
+ * thread at a time. */
 BUBBLETOP_API void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind kind, bubbletop_where where,
                                       const bubbletop_comm *comm);
+
+/* A launch whose messages are told later: its work begins on the stream now, and has all been put there at `launched`;
+ * then bubbletop_cuda_add names the messages, and bubbletop_cuda_end hands them over. Without any nothing is recorded. */
+BUBBLETOP_API void bubbletop_cuda_launch_begin(bubbletop_session *session, bubbletop_cuda_span *span, void *stream);
+BUBBLETOP_API void bubbletop_cuda_launched(bubbletop_cuda_span *span);
 
 BUBBLETOP_API void bubbletop_cuda_end(bubbletop_cuda_span *span);
 

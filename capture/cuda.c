@@ -10,7 +10,9 @@
 
 /* What lies in bubbletop_cuda_span.opaque. Without an item it is a host-timed span from HOST_SPAN on. */
 enum { CUDA_STATE, CUDA_ITEM, CUDA_CONTEXT, CUDA_GENERATION, CUDA_OWNER, CUDA_HOST_SPAN = 4 };
-enum { STATE_SILENT = 0, STATE_GPU = 1, STATE_HOST = 2, STATE_ENDED = 3 };
+enum { STATE_SILENT = 0, STATE_GPU = 1, STATE_HOST = 2, STATE_ENDED = 3, STATE_HOST_LAUNCH = 4 };
+/* Of a launch that has no item: its times, and its session. */
+enum { LAUNCH_BEGIN = CUDA_HOST_SPAN, LAUNCH_END, LAUNCH_SESSION };
 _Static_assert(sizeof(bubbletop_span) + CUDA_HOST_SPAN * sizeof(uint64_t) <= sizeof(bubbletop_cuda_span),
                "a host-timed span fits");
 
@@ -63,7 +65,7 @@ bt_cuda_item *bt_cuda_take(bt_cuda *cuda, bt_cuda_context *context) {
     return NULL;
   }
   item->more = 0;
-  item->failed = false;
+  item->failed = item->launched = false;
   return item;
 }
 
@@ -167,6 +169,13 @@ static void begin_on_host(bubbletop_session *session, bubbletop_cuda_span *span,
   bt_span_begin(session, (bubbletop_span *)&span->opaque[CUDA_HOST_SPAN], record);
 }
 
+static void begin_launch_on_host(bubbletop_session *session, bubbletop_cuda_span *span) {
+  span->opaque[CUDA_STATE] = STATE_HOST_LAUNCH;
+  span->opaque[LAUNCH_BEGIN] = span->opaque[LAUNCH_END] = (uint64_t)bt_now();
+  span->opaque[LAUNCH_SESSION] = (uint64_t)(uintptr_t)session;
+}
+
+/* A record of code 0 is none yet. */
 static void begin(bubbletop_session *session, bubbletop_cuda_span *span, bt_record record, void *stream) {
   bt_cuda *cuda = cuda_of(session);
   bool captured = false;
@@ -178,7 +187,10 @@ static void begin(bubbletop_session *session, bubbletop_cuda_span *span, bt_reco
   }
   if (item == NULL) {
     if (cuda != NULL) bt_count(&cuda->unknown);
-    begin_on_host(session, span, record);
+    if (record.code != 0)
+      begin_on_host(session, span, record);
+    else
+      begin_launch_on_host(session, span);
     return;
   }
   item->stream = stream;
@@ -220,14 +232,49 @@ static bt_cuda_item *item_of(const bubbletop_cuda_span *span) {
   return mine ? item : NULL;
 }
 
+void bubbletop_cuda_launch_begin(bubbletop_session *session, bubbletop_cuda_span *span, void *stream) {
+  span->opaque[CUDA_STATE] = STATE_SILENT;
+  if (bt_span_is_wanted(session)) begin(session, span, (bt_record){0}, stream);
+}
+
+static void record_end(const bt_cuda *cuda, bt_cuda_item *item) {
+  if (!item->failed) item->failed = cuda->driver->event_record(item->end, item->stream) != BT_CU_OK;
+  item->host_end = bt_now();
+}
+
+void bubbletop_cuda_launched(bubbletop_cuda_span *span) {
+  uint64_t state = span->opaque[CUDA_STATE];
+  if (state == STATE_HOST_LAUNCH) span->opaque[LAUNCH_END] = (uint64_t)bt_now();
+  bt_cuda_item *item = state == STATE_GPU ? item_of(span) : NULL;
+  if (item == NULL) return;
+  bt_cuda *cuda = (bt_cuda *)(uintptr_t)span->opaque[CUDA_OWNER];
+  record_end(cuda, item);
+  item->launched = true;
+}
+
+static void add_on_host(const bubbletop_cuda_span *span, bubbletop_kind kind, bubbletop_where where,
+                        const bubbletop_comm *comm) {
+  bubbletop_session *session = (bubbletop_session *)(uintptr_t)span->opaque[LAUNCH_SESSION];
+  int64_t start = (int64_t)span->opaque[LAUNCH_BEGIN];
+  bt_record record;
+  if (!bt_span_record_comm(session, &record, kind, where, comm)) return;
+  record.code |= gpu_unknown;
+  bt_producer_push(bt_producer_of(session), start, (int64_t)span->opaque[LAUNCH_END] - start, record);
+}
+
 void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind kind, bubbletop_where where,
                         const bubbletop_comm *comm) {
+  if (span->opaque[CUDA_STATE] == STATE_HOST_LAUNCH) add_on_host(span, kind, where, comm);
   if (span->opaque[CUDA_STATE] != STATE_GPU) return;
   bt_cuda *cuda = (bt_cuda *)(uintptr_t)span->opaque[CUDA_OWNER];
   bt_cuda_context *context = (bt_cuda_context *)(uintptr_t)span->opaque[CUDA_CONTEXT];
   bt_cuda_item *item = item_of(span);
   bt_record record;
   if (item == NULL || !bt_span_record_comm(cuda->session, &record, kind, where, comm)) return;
+  if (item->record.code == 0) {
+    item->record = record;
+    return;
+  }
   bt_cuda_item *more = bt_cuda_take(cuda, context);
   if (more == NULL) {
     bt_count(&cuda->unknown);
@@ -250,8 +297,7 @@ void bubbletop_cuda_end(bubbletop_cuda_span *span) {
   bt_cuda_item *item = item_of(span);
   uint32_t generation = (uint32_t)span->opaque[CUDA_GENERATION];
   if (item == NULL) return;
-  if (!item->failed) item->failed = cuda->driver->event_record(item->end, item->stream) != BT_CU_OK;
-  item->host_end = bt_now();
+  if (!item->launched) record_end(cuda, item);
   /* the close takes items that have not ended, so only one of both gets it */
   if (__atomic_compare_exchange_n(&item->generation, &generation, generation + 1, false, __ATOMIC_ACQ_REL,
                                   __ATOMIC_RELAXED))

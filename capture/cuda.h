@@ -26,6 +26,7 @@ typedef struct bt_cuda_item {
   int64_t host_begin, host_end;
   uint32_t more; /* index + 1 of an item that shares the times; 0 none */
   bool failed; /* an event could not be recorded */
+  bool launched; /* the end is recorded already */
 } bt_cuda_item;
 
 typedef struct bt_cuda_context {

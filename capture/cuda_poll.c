@@ -53,7 +53,7 @@ static void record(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *item, 
   for (bt_cuda_item *each = item; each != NULL;) {
     bt_record made = each->record;
     made.code |= flags;
-    if (producer != NULL) bt_producer_push(producer, begin, end - begin, made);
+    if (producer != NULL && each->record.code != 0) bt_producer_push(producer, begin, end - begin, made);
     bt_cuda_item *next = each->more != 0 ? &context->items[each->more - 1] : NULL;
     bt_cuda_give_back(context, each);
     each = next;

@@ -45,3 +45,14 @@ noinst_DATA = capture/python-tree
 CLEANFILES += capture/python-tree
 capture/python-tree:
 	$(AM_V_GEN)$(MKDIR_P) capture && rm -f $@ && $(LN_S) $(abs_top_srcdir)/capture/python $@
+
+# NCCL_PROFILER_PLUGIN names the file, or "bubbletop".
+lib_LTLIBRARIES += libnccl-profiler-bubbletop.la
+EXTRA_DIST += capture/nccl.map
+libnccl_profiler_bubbletop_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+libnccl_profiler_bubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
+libnccl_profiler_bubbletop_la_SOURCES = capture/nccl.c capture/nccl_abi.h capture/comm.c capture/comm.h
+libnccl_profiler_bubbletop_la_LIBADD = libbubbletop.la
+libnccl_profiler_bubbletop_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -Wl,-z,nodelete \
+	-Wl,-rpath,'$$ORIGIN' \
+	-Wl,--version-script=$(srcdir)/capture/nccl.map

@@ -227,6 +227,10 @@ static bool checked(bubbletop_session *session, bool good) {
   return good;
 }
 
+bool bt_span_is_wanted(bubbletop_session *session) {
+  return wanted(session) != NULL;
+}
+
 bool bt_span_record(bubbletop_session *session, bt_record *record, bubbletop_kind kind, bubbletop_where where) {
   if (wanted(session) == NULL || !checked(session, is_one_of(span_kinds, kind))) return false;
   *record = plain_record(kind, where);

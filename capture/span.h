@@ -13,6 +13,8 @@ bool bt_span_record_comm(bubbletop_session *session, bt_record *record, bubbleto
 bool bt_span_record_gate(bubbletop_session *session, bt_record *record, bubbletop_where where,
                          const bubbletop_gate_on *on);
 
+bool bt_span_is_wanted(bubbletop_session *session);
+
 /* Begins a host-timed span now. */
 void bt_span_begin(bubbletop_session *session, bubbletop_span *span, bt_record record);
 

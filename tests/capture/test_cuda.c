@@ -141,6 +141,15 @@ static void span_on(bubbletop_session *session, const cuda_double *gpu, void *st
   bubbletop_cuda_end(&span);
 }
 
+/* Until so many spans are in rings. */
+static void wait_recorded(bubbletop_session *session, uint64_t wanted) {
+  bubbletop_stats stats = {.size = sizeof stats};
+  for (int i = 0; i < 20000 && stats.recorded < wanted; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = MILLISECOND}, NULL);
+    bubbletop_get_stats(session, &stats);
+  }
+}
+
 static void run_failures(void *directory) {
   const cuda_double *gpu = load_double();
   bubbletop_session *session = open_in(directory);
@@ -152,10 +161,10 @@ static void run_failures(void *directory) {
   gpu->refuse("cuStreamGetCtx", 201, 1);
   span_on(session, gpu, stream, 2);
   span_on(session, gpu, stream, 3);
-  wait_for(bubbletop_now() + 20 * MILLISECOND);
+  wait_recorded(session, 4);
   gpu->refuse("cuEventElapsedTime", 700, 1000);
   span_on(session, gpu, stream, 4);
-  wait_for(bubbletop_now() + 20 * MILLISECOND);
+  wait_recorded(session, 5);
   gpu->refuse("", 0, 0);
   /* more than there is room for, behind a kernel that does not end before the close */
   gpu->kernel(stream, INT64_C(3600000000000));
@@ -248,7 +257,7 @@ static void run_group(void *directory) {
   session = open_in(directory);
   span_on(session, gpu, stream, 11);
   bubbletop_cuda_end(&span);
-  wait_for(bubbletop_now() + 10 * MILLISECOND);
+  wait_recorded(session, 1);
   EXPECT(bubbletop_close(session, 0) == BUBBLETOP_OK);
   exit(0);
 }

@@ -28,6 +28,7 @@ injected() {
   readelf -d "$1" | grep -q 'FLAGS_1.*NODELETE' || complain "$1 can be unloaded (-z nodelete)"
 }
 injected .libs/libbubbletop-nvtx.so 'InitializeInjectionNvtx2 InitializeInjectionNvtxExtension'
+injected .libs/libnccl-profiler-bubbletop.so 'bubbletop_nccl_attach ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6'
 
 objects() { find "$@" -name '*.o' ! -path '*/.libs/*' 2>/dev/null; }
 

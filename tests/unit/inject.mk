@@ -11,3 +11,9 @@ tests_capture_test_cuda_SOURCES = tests/capture/test_cuda.c tests/capture/cuda_d
 tests_capture_test_cuda_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_cuda_CFLAGS = $(unit_cflags)
 tests_capture_test_cuda_LDADD = $(capture_test_ldadd)
+
+unit_programs += tests/capture/test_nccl
+tests_capture_test_nccl_SOURCES = tests/capture/test_nccl.c tests/capture/cuda_double.h $(capture_test_sessions)
+tests_capture_test_nccl_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_nccl_CFLAGS = $(unit_cflags)
+tests_capture_test_nccl_LDADD = $(capture_test_ldadd)

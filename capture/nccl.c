@@ -1,0 +1,261 @@
+/* libnccl-profiler-bubbletop.so, the NCCL profiler plugin: every send, receive and collective with peer and bytes.
+ *
+ * Version 5 (NCCL 2.28): a KernelLaunch brackets the launch on a stream, and behind it come the Group and its tasks with
+ * what they move. Two events round the launch give the time on the GPU, which all tasks of the launch share. Version 4
+ * (2.27) tells no launch: its tasks have the host's times of being enqueued.
+ *
+ * NCCL takes the plugin out when the last communicator goes, while our threads live: hence -z nodelete. Contexts are kept,
+ * for events of a communicator may come after its end. No call waits: where two threads meet in a context, the second
+ * records the host's times.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capture/bubbletop_cuda.h"
+#include "capture/bubbletop_tool.h"
+#include "capture/comm.h"
+#include "capture/nccl_abi.h"
+
+enum { PENDING = 64 };
+static const int wanted_events =
+    BT_NCCL_GROUP_API | BT_NCCL_COLL_API | BT_NCCL_P2P_API | BT_NCCL_COLL | BT_NCCL_P2P | BT_NCCL_KERNEL_LAUNCH;
+static const int wanted_events_4 = BT_NCCL_COLL | BT_NCCL_P2P;
+
+/* A task of version 4 between start and stop. */
+typedef struct task {
+  uint32_t open; /* atomic */
+  bubbletop_kind kind;
+  bubbletop_comm comm;
+  int64_t start;
+  struct context *owner;
+} task;
+
+typedef struct context {
+  bubbletop_session *session;
+  const bt_communicator *communicator; /* NULL: too many, or unknown */
+  pthread_mutex_t lock; /* tried, never waited for */
+  bool launching; /* `launch` waits for its tasks */
+  bubbletop_cuda_span launch;
+  uint32_t next_task; /* atomic */
+  task tasks[PENDING]; /* version 4 */
+} context;
+
+/* What a handle points to: the kind of event in a context. Addresses stay valid for good. */
+enum { HANDLE_LAUNCH = 1, HANDLE_GROUP = 2, HANDLE_TASK = 3, HANDLE_BITS = 3 };
+
+static struct {
+  bt_communicators communicators;
+  int *mask; /* NCCL's, one for the process: atomic */
+  int wanted; /* what it is set to while attached */
+  int detached; /* atomic */
+} plugin = {.communicators = BT_COMMUNICATORS_INIT};
+
+__attribute__((visibility("default"))) extern const bt_nccl_profiler ncclProfiler_v5, ncclProfiler_v6;
+__attribute__((visibility("default"))) extern const bt_nccl_profiler_4 ncclProfiler_v4;
+__attribute__((visibility("default"))) void bubbletop_nccl_attach(int on);
+
+static void *handle_of(void *to, uintptr_t kind) {
+  return (void *)((uintptr_t)to | kind);
+}
+
+static void forget(void) {
+  bt_communicators_forget(&plugin.communicators);
+}
+
+static void watch_forks(void) {
+  pthread_atfork(NULL, NULL, forget);
+}
+
+static void set_mask(int *mask, int wanted) {
+  plugin.wanted = wanted;
+  __atomic_store_n(&plugin.mask, mask, __ATOMIC_RELEASE);
+  __atomic_store_n(mask, __atomic_load_n(&plugin.detached, __ATOMIC_RELAXED) ? 0 : wanted, __ATOMIC_RELAXED);
+}
+
+/* Turns all events on or off while the program runs. */
+void bubbletop_nccl_attach(int on) {
+  __atomic_store_n(&plugin.detached, !on, __ATOMIC_RELAXED);
+  int *mask = __atomic_load_n(&plugin.mask, __ATOMIC_ACQUIRE);
+  if (mask != NULL) __atomic_store_n(mask, on ? plugin.wanted : 0, __ATOMIC_RELAXED);
+}
+
+static int init(void **out, uint64_t id, int *mask, const char *name, int ranks, int rank, int wanted) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, watch_forks);
+  *out = NULL;
+  bubbletop_session *session = bubbletop_shared();
+  context *made = session != NULL ? calloc(1, sizeof *made) : NULL;
+  if (made == NULL) { /* not recorded: NCCL goes on without us */
+    *mask = 0;
+    return BT_NCCL_SUCCESS;
+  }
+  made->session = session;
+  pthread_mutex_init(&made->lock, NULL);
+  made->communicator = bt_communicators_add(&plugin.communicators, session, id, rank, ranks, name);
+  bubbletop_comm_source(session, BUBBLETOP_SOURCE_PLUGIN);
+  bubbletop_meta(session, "source.nccl", wanted == wanted_events ? "5" : "4");
+  set_mask(mask, wanted);
+  *out = made;
+  return BT_NCCL_SUCCESS;
+}
+
+static int init_5(void **out, uint64_t id, int *mask, const char *name, int nodes, int ranks, int rank,
+                  bt_nccl_log log) {
+  (void)nodes, (void)log;
+  return init(out, id, mask, name, ranks, rank, wanted_events);
+}
+
+static int init_4(void **out, int *mask, const char *name, uint64_t id, int nodes, int ranks, int rank,
+                  bt_nccl_log log) {
+  (void)nodes, (void)log;
+  return init(out, id, mask, name, ranks, rank, wanted_events_4);
+}
+
+/* ---- what is moved ---- */
+
+/* "ncclFloat16", "ncclFloat8e4m3": the first number is the bits. */
+static int64_t size_of(const char *datatype) {
+  size_t at = datatype != NULL ? strcspn(datatype, "0123456789") : 0;
+  int bits = datatype != NULL ? atoi(datatype + at) : 0;
+  return bits >= 8 ? bits / 8 : 1;
+}
+
+typedef struct moved {
+  bubbletop_kind kind;
+  bubbletop_comm comm;
+} moved;
+
+/* False: it is no send, receive or collective that we know, or somebody sees it better. */
+static bool describe(const context *at, const char *function, const char *datatype, size_t count, int peer,
+                     moved *out) {
+  bubbletop_kind collective = BUBBLETOP_OTHER;
+  bt_comm_function what = function != NULL ? bt_comm_function_of(function, &collective) : BT_COMM_OTHER;
+  if (what == BT_COMM_OTHER) return false;
+  if (bubbletop_comm_source(at->session, BUBBLETOP_SOURCE_PLUGIN) != BUBBLETOP_SOURCE_PLUGIN) return false;
+  if (what == BT_COMM_COLLECTIVE) peer = -1;
+  out->kind = what == BT_COMM_COLLECTIVE ? collective : bt_comm_kind(at->communicator, what == BT_COMM_SEND, peer);
+  int64_t bytes = count < (size_t)1 << 46 ? (int64_t)count * size_of(datatype) : -1;
+  out->comm = bt_comm_of(at->communicator, peer, bytes);
+  return true;
+}
+
+/* ---- version 5 ---- */
+
+/* Context locked. */
+static void hand_over(context *at) {
+  if (at->launching) bubbletop_cuda_end(&at->launch);
+  at->launching = false;
+}
+
+static void *start_launch(context *at, void *stream) {
+  if (pthread_mutex_trylock(&at->lock) != 0) return NULL;
+  hand_over(at); /* one whose tasks never came */
+  bubbletop_cuda_launch_begin(at->session, &at->launch, stream);
+  at->launching = true;
+  pthread_mutex_unlock(&at->lock);
+  return handle_of(at, HANDLE_LAUNCH);
+}
+
+static void stop_launch(context *at) {
+  if (pthread_mutex_trylock(&at->lock) != 0) return;
+  if (at->launching) bubbletop_cuda_launched(&at->launch);
+  pthread_mutex_unlock(&at->lock);
+}
+
+static void stop_group(context *at) {
+  if (pthread_mutex_trylock(&at->lock) != 0) return;
+  hand_over(at);
+  pthread_mutex_unlock(&at->lock);
+}
+
+/* A task belongs to the communicator's last launch; without one (a graph is replayed) it has the host's time. */
+static void add_task(context *at, const char *function, const char *datatype, size_t count, int peer) {
+  moved what;
+  if (!describe(at, function, datatype, count, peer, &what)) return;
+  bool locked = pthread_mutex_trylock(&at->lock) == 0;
+  if (locked && at->launching) {
+    bubbletop_cuda_add(&at->launch, what.kind, bubbletop_at(-1, -1), &what.comm);
+  } else {
+    int64_t now = bubbletop_now();
+    bubbletop_comm_complete(at->session, what.kind, bubbletop_at(-1, -1), &what.comm, now, now);
+  }
+  if (locked) pthread_mutex_unlock(&at->lock);
+}
+
+static int start_5(void *to, void **handle, bt_nccl_descriptor *descriptor) {
+  context *at = to;
+  if (handle != NULL) *handle = NULL;
+  if (at == NULL || handle == NULL || descriptor == NULL) return BT_NCCL_SUCCESS;
+  switch (descriptor->type) {
+  case BT_NCCL_KERNEL_LAUNCH: *handle = start_launch(at, descriptor->kernel_launch.stream); break;
+  case BT_NCCL_GROUP: *handle = handle_of(at, HANDLE_GROUP); break;
+  case BT_NCCL_P2P: {
+    const bt_nccl_p2p *p2p = &descriptor->p2p;
+    add_task(at, p2p->function, p2p->datatype, p2p->count, p2p->peer);
+    break;
+  }
+  case BT_NCCL_COLL: {
+    const bt_nccl_coll *coll = &descriptor->coll;
+    add_task(at, coll->function, coll->datatype, coll->count, -1);
+    break;
+  }
+  default: break; /* API calls tell no peer, and what proxies do is not asked for */
+  }
+  return BT_NCCL_SUCCESS;
+}
+
+static void stop_task(task *ended);
+
+static int stop(void *handle) {
+  uintptr_t kind = (uintptr_t)handle & HANDLE_BITS;
+  void *to = (void *)((uintptr_t)handle & ~(uintptr_t)HANDLE_BITS);
+  if (to == NULL) return BT_NCCL_SUCCESS;
+  if (kind == HANDLE_LAUNCH) stop_launch(to);
+  if (kind == HANDLE_GROUP) stop_group(to);
+  if (kind == HANDLE_TASK) stop_task(to);
+  return BT_NCCL_SUCCESS;
+}
+
+static int record_state(void *handle, int state, void *arguments) {
+  (void)handle, (void)state, (void)arguments;
+  return BT_NCCL_SUCCESS;
+}
+
+static int finalize(void *to) {
+  context *at = to;
+  if (at != NULL) stop_group(at);
+  return BT_NCCL_SUCCESS;
+}
+
+/* ---- version 4 ---- */
+
+static int start_4(void *to, void **handle, bt_nccl_descriptor_4 *descriptor) {
+  context *at = to;
+  moved what;
+  if (handle != NULL) *handle = NULL;
+  if (at == NULL || handle == NULL || descriptor == NULL) return BT_NCCL_SUCCESS;
+  bool is_p2p = descriptor->type == BT_NCCL_P2P;
+  if (!is_p2p && descriptor->type != BT_NCCL_COLL) return BT_NCCL_SUCCESS;
+  bool known =
+      is_p2p ? describe(at, descriptor->p2p.function, descriptor->p2p.datatype, descriptor->p2p.count,
+                        descriptor->p2p.peer, &what)
+             : describe(at, descriptor->coll.function, descriptor->coll.datatype, descriptor->coll.count, -1, &what);
+  if (!known) return BT_NCCL_SUCCESS;
+  task *begun = &at->tasks[__atomic_fetch_add(&at->next_task, 1, __ATOMIC_RELAXED) % PENDING];
+  stop_task(begun); /* one that was never stopped gives way */
+  *begun = (task){.kind = what.kind, .comm = what.comm, .start = bubbletop_now(), .owner = at};
+  __atomic_store_n(&begun->open, 1, __ATOMIC_RELEASE);
+  *handle = handle_of(begun, HANDLE_TASK);
+  return BT_NCCL_SUCCESS;
+}
+
+static void stop_task(task *ended) {
+  if (__atomic_exchange_n(&ended->open, 0, __ATOMIC_ACQ_REL) == 0) return;
+  bubbletop_comm_complete(ended->owner->session, ended->kind, bubbletop_at(-1, -1), &ended->comm, ended->start,
+                          bubbletop_now());
+}
+
+const bt_nccl_profiler ncclProfiler_v5 = {"bubbletop", init_5, start_5, stop, record_state, finalize};
+const bt_nccl_profiler ncclProfiler_v6 = {"bubbletop", init_5, start_5, stop, record_state, finalize};
+const bt_nccl_profiler_4 ncclProfiler_v4 = {"bubbletop", init_4, start_4, stop, record_state, finalize};

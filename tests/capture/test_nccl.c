@@ -1,0 +1,278 @@
+/* The NCCL profiler plugin, loaded and driven as NCCL does it (order of events as NCCL 2.28 has it), with the double of
+ * the CUDA driver. Each scenario runs in a child. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "capture/nccl_abi.h"
+#include "tests/capture/cuda_double.h"
+#include "tests/capture/support.h"
+
+enum { MILLISECOND = 1000000 };
+
+static void expect(bool condition, int line) {
+  if (condition) return;
+  fprintf(stderr, "%s:%d: not as expected\n", __FILE__, line);
+  _exit(1);
+}
+#define EXPECT(condition) expect(condition, __LINE__)
+
+static void *load(const char *name) {
+  const char *build = getenv("top_builddir");
+  void *library = dlopen(path_in(build != NULL ? build : ".", name), RTLD_NOW | RTLD_LOCAL);
+  if (library == NULL) fprintf(stderr, "%s\n", dlerror());
+  EXPECT(library != NULL);
+  return library;
+}
+
+static void *load_plugin(void) {
+  return load(".libs/libnccl-profiler-bubbletop.so");
+}
+
+static stream_run *recorded(const char *directory, void (*body)(void *)) {
+  setenv("BUBBLETOP_DIR", directory, 1);
+  setenv("BUBBLETOP_FLUSH_MS", "5", 1);
+  setenv("RANK", "1", 1);
+  setenv("WORLD_SIZE", "4", 1);
+  assert_int_equal(in_child(body, NULL), 0);
+  return run_read(directory, false);
+}
+
+static void nap(int64_t ns) {
+  nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* ---- version 5 ---- */
+
+static void *start(const bt_nccl_profiler *nccl, void *context, bt_nccl_descriptor descriptor) {
+  void *handle = &descriptor; /* must be written */
+  EXPECT(nccl->start(context, &handle, &descriptor) == BT_NCCL_SUCCESS);
+  EXPECT(handle != &descriptor);
+  return handle;
+}
+
+static void stop(const bt_nccl_profiler *nccl, void *handle) {
+  if (handle != NULL) EXPECT(nccl->stop(handle) == BT_NCCL_SUCCESS);
+}
+
+static void *start_p2p(const bt_nccl_profiler *nccl, void *context, const char *function, size_t count, int peer) {
+  bt_nccl_descriptor descriptor = {.type = BT_NCCL_P2P};
+  descriptor.p2p = (bt_nccl_p2p){.function = function, .datatype = "ncclFloat16", .count = count, .peer = peer};
+  return start(nccl, context, descriptor);
+}
+
+/* A launch of `ns` with up to two messages, as the group of one ncclGroupEnd. */
+static void launch(const bt_nccl_profiler *nccl, const cuda_double *gpu, void *context, void *stream, int64_t ns,
+                   int send_to, int receive_from) {
+  void *api = start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_GROUP_API});
+  stop(nccl, start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_P2P_API, .parent = api}));
+  bt_nccl_descriptor launched = {.type = BT_NCCL_KERNEL_LAUNCH, .parent = api};
+  launched.kernel_launch.stream = stream;
+  void *kernel = start(nccl, context, launched);
+  if (gpu != NULL) gpu->kernel(stream, ns);
+  stop(nccl, kernel);
+  void *group = start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_GROUP});
+  void *send = send_to >= 0 ? start_p2p(nccl, context, "Send", 1000, send_to) : NULL;
+  void *receive = receive_from >= 0 ? start_p2p(nccl, context, "Recv", 500, receive_from) : NULL;
+  stop(nccl, send);
+  stop(nccl, receive);
+  stop(nccl, group);
+  stop(nccl, api);
+  /* stopped means enqueued: what is below it may come afterwards */
+  bt_nccl_descriptor channel = {.type = BT_NCCL_KERNEL_CH, .parent = send};
+  void *late = start(nccl, context, channel);
+  EXPECT(nccl->record_state(late, 22, NULL) == BT_NCCL_SUCCESS);
+  stop(nccl, late);
+}
+
+static void run_5(void *ignored) {
+  const cuda_double *gpu = dlsym(load("tests/capture/double/libcuda.so.1"), "cuda_double_control");
+  void *library = load_plugin();
+  const bt_nccl_profiler *nccl = dlsym(library, "ncclProfiler_v5");
+  void (*attach)(int) = (void (*)(int))dlsym(library, "bubbletop_nccl_attach");
+  (void)ignored;
+  EXPECT(gpu != NULL && nccl != NULL && attach != NULL && strcmp(nccl->name, "bubbletop") == 0);
+  int mask = -1;
+  void *world = NULL;
+  void *pair = NULL;
+  char name[] = "pipeline";
+  void *stream = gpu->stream(1);
+  EXPECT(nccl->init(&world, 0xabc, &mask, NULL, 1, 4, 1, NULL) == BT_NCCL_SUCCESS && world != NULL);
+  EXPECT(mask ==
+         (BT_NCCL_GROUP_API | BT_NCCL_COLL_API | BT_NCCL_P2P_API | BT_NCCL_COLL | BT_NCCL_P2P | BT_NCCL_KERNEL_LAUNCH));
+  EXPECT(nccl->init(&pair, 0xdef, &mask, name, 1, 2, 0, NULL) == BT_NCCL_SUCCESS);
+  memset(name, 'x', sizeof name - 1); /* NCCL frees it */
+  launch(nccl, gpu, world, stream, 3 * MILLISECOND, 2, 0);
+  launch(nccl, gpu, pair, stream, 2 * MILLISECOND, 1, -1);
+  gpu->kernel(stream, 10 * MILLISECOND);
+  launch(nccl, gpu, world, stream, MILLISECOND, -1, -1); /* nothing is told of it */
+  /* a collective */
+  bt_nccl_descriptor launched = {.type = BT_NCCL_KERNEL_LAUNCH};
+  launched.kernel_launch.stream = stream;
+  stop(nccl, start(nccl, world, launched));
+  bt_nccl_descriptor coll = {.type = BT_NCCL_COLL};
+  coll.coll = (bt_nccl_coll){.function = "AllReduce", .datatype = "ncclBfloat16", .count = 7};
+  stop(nccl, start(nccl, world, coll));
+  /* what a plugin may be given */
+  void *handle = &mask;
+  EXPECT(nccl->start(NULL, &handle, &coll) == BT_NCCL_SUCCESS && handle == NULL);
+  EXPECT(nccl->start(world, NULL, &coll) == BT_NCCL_SUCCESS);
+  EXPECT(nccl->start(world, &handle, NULL) == BT_NCCL_SUCCESS && handle == NULL);
+  EXPECT(nccl->stop(NULL) == BT_NCCL_SUCCESS && nccl->record_state(NULL, 23, NULL) == BT_NCCL_SUCCESS);
+  stop(nccl, start(nccl, world, (bt_nccl_descriptor){.type = 1 << 14})); /* of a newer version */
+  stop(nccl, start_p2p(nccl, world, NULL, 1, 2));
+  attach(0);
+  EXPECT(mask == 0);
+  attach(1);
+  EXPECT(mask == 0xf06);
+  nap(100 * MILLISECOND);
+  EXPECT(nccl->finalize(world) == BT_NCCL_SUCCESS && nccl->finalize(pair) == BT_NCCL_SUCCESS);
+  EXPECT(nccl->finalize(NULL) == BT_NCCL_SUCCESS);
+  /* NCCL closes the plugin with its last communicator, and opens it with the next */
+  EXPECT(dlclose(library) == 0);
+  nap(20 * MILLISECOND);
+  nccl = dlsym(load_plugin(), "ncclProfiler_v5");
+  EXPECT(nccl->init(&world, 0xabc, &mask, NULL, 1, 4, 1, NULL) == BT_NCCL_SUCCESS);
+  gpu->capture(stream, true);
+  launch(nccl, gpu, world, stream, 0, 3, -1); /* into a graph */
+  gpu->capture(stream, false);
+  EXPECT(gpu->broken_captures() == 0);
+  start_p2p(nccl, world, "Recv", 9, 3); /* of a graph's replay: without a launch */
+  exit(0);
+}
+
+static void test_5(void **state) {
+  char *directory = scratch_make();
+  stream_run *run = recorded(directory, run_5);
+  (void)state;
+  assert_int_equal(run->file_count, 1);
+  const bt_event *send = &run_find(run, BT_SEND_F, 0)->event;
+  const bt_event *receive = &run_find(run, BT_RECV_F, 0)->event;
+  assert_int_equal(send->flags, BT_FLAG_GPU_TIMED | BT_FLAG_GROUPED);
+  assert_int_equal(send->peer, 2);
+  assert_int_equal(send->bytes, 2000);
+  assert_true(send->duration >= 3 * MILLISECOND - 100000 && send->duration < 1000 * MILLISECOND);
+  assert_int_equal(receive->start, send->start);
+  assert_int_equal(receive->duration, send->duration);
+  assert_int_equal(receive->peer, 0);
+  assert_int_equal(receive->bytes, 1000);
+  const bt_event *paired = &run_find(run, BT_SEND_F, 1)->event;
+  assert_int_equal(paired->flags, BT_FLAG_GPU_TIMED);
+  assert_int_equal(paired->peer, 1);
+  assert_int_equal(paired->group, run_find(run, BT_GROUP, 1)->event.group);
+  assert_int_equal(run_find(run, BT_GROUP, 1)->event.number, 0xdef);
+  assert_int_equal(run_find(run, BT_GROUP, 0)->event.number, 0);
+  const bt_event *coll = &run_find(run, BT_ALL_REDUCE, 0)->event;
+  assert_int_equal(coll->bytes, 14);
+  assert_int_equal(coll->peer, -1);
+  assert_int_equal(coll->flags, BT_FLAG_GPU_TIMED);
+  assert_int_equal(run_count(run, BT_SEND_F) + run_count(run, BT_RECV_F) + run_count(run, BT_RECV_B) +
+                       run_count(run, BT_SEND_B) + run_count(run, BT_ALL_REDUCE),
+                   2 + 1 + 1 + 1);
+  assert_int_equal(run_find(run, BT_RECV_B, 0)->event.bytes, 18);
+  assert_memory_equal(run_meta(run, "group_name.2"), "pipeline", 8);
+  assert_memory_equal(run_meta(run, "source.nccl"), "5", 1);
+  run_check_numbers(run);
+  run_free(run);
+  scratch_remove(directory);
+}
+
+static void run_without_gpu(void *ignored) {
+  const bt_nccl_profiler *nccl = dlsym(load_plugin(), "ncclProfiler_v6");
+  void *world = NULL;
+  int mask = 0;
+  (void)ignored;
+  EXPECT(nccl->init(&world, 0xabc, &mask, NULL, 1, 4, 1, NULL) == BT_NCCL_SUCCESS);
+  launch(nccl, NULL, world, NULL, 0, 2, 0);
+  exit(0);
+}
+
+static void test_host_times(void **state) {
+  char *directory = scratch_make();
+  stream_run *run = recorded(directory, run_without_gpu);
+  (void)state;
+  assert_int_equal(run_find(run, BT_SEND_F, 0)->event.flags, BT_FLAG_GPU_UNKNOWN);
+  assert_int_equal(run_count(run, BT_RECV_F), 1);
+  run_free(run);
+  scratch_remove(directory);
+}
+
+/* ---- version 4 ---- */
+
+static void run_4(void *ignored) {
+  const bt_nccl_profiler_4 *nccl = dlsym(load_plugin(), "ncclProfiler_v4");
+  void *world = NULL;
+  void *handles[3];
+  int mask = 0;
+  (void)ignored;
+  EXPECT(nccl->init(&world, &mask, "world", 0xabc, 1, 4, 1, NULL) == BT_NCCL_SUCCESS);
+  EXPECT(mask == (BT_NCCL_COLL | BT_NCCL_P2P));
+  bt_nccl_descriptor_4 p2p = {.type = BT_NCCL_P2P};
+  for (int i = 0; i < 3; i++) {
+    p2p.p2p.function = "Send";
+    p2p.p2p.datatype = "ncclInt8";
+    p2p.p2p.count = 100;
+    p2p.p2p.peer = 2;
+    EXPECT(nccl->start(world, &handles[i], &p2p) == BT_NCCL_SUCCESS && handles[i] != NULL);
+  }
+  bt_nccl_descriptor_4 group = {.type = BT_NCCL_GROUP};
+  void *other = &mask;
+  EXPECT(nccl->start(world, &other, &group) == BT_NCCL_SUCCESS && other == NULL);
+  nap(5 * MILLISECOND);
+  for (int i = 0; i < 3; i++)
+    EXPECT(nccl->stop(handles[i]) == BT_NCCL_SUCCESS);
+  EXPECT(nccl->stop(handles[0]) == BT_NCCL_SUCCESS); /* again */
+  for (int i = 0; i < 200; i++) /* more than are kept, none stopped: the oldest give way */
+    EXPECT(nccl->start(world, &handles[0], &p2p) == BT_NCCL_SUCCESS);
+  EXPECT(nccl->finalize(world) == BT_NCCL_SUCCESS);
+  EXPECT(nccl->stop(handles[0]) == BT_NCCL_SUCCESS); /* after the end */
+  exit(0);
+}
+
+static void test_4(void **state) {
+  char *directory = scratch_make();
+  stream_run *run = recorded(directory, run_4);
+  (void)state;
+  assert_int_equal(run_count(run, BT_SEND_F), 3 + 200 - 64 + 1);
+  const bt_event *send = &run_find(run, BT_SEND_F, 0)->event;
+  assert_int_equal(send->peer, 2);
+  assert_int_equal(send->bytes, 100);
+  assert_int_equal(send->flags, 0);
+  assert_true(send->duration >= 5 * MILLISECOND);
+  run_free(run);
+  scratch_remove(directory);
+}
+
+static void run_unconfigured(void *ignored) {
+  const bt_nccl_profiler *nccl = dlsym(load_plugin(), "ncclProfiler_v5");
+  void *world = &world;
+  int mask = 3;
+  (void)ignored;
+  EXPECT(nccl->init(&world, 1, &mask, NULL, 1, 2, 0, NULL) == BT_NCCL_SUCCESS);
+  EXPECT(world == NULL && mask == 0);
+  launch(nccl, NULL, world, NULL, 0, 1, 1);
+  exit(0);
+}
+
+static void test_unconfigured(void **state) {
+  (void)state;
+  unsetenv("BUBBLETOP_DIR");
+  assert_int_equal(in_child(run_unconfigured, NULL), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_5),
+      cmocka_unit_test(test_host_times),
+      cmocka_unit_test(test_4),
+      cmocka_unit_test(test_unconfigured),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
