@@ -34,7 +34,7 @@ class Stream:
 
     def add(self, ring, code, start, *elements):
         """One record in a block of its own, so that no default depends on another."""
-        duration = elements[0] if code < 64 else 0
+        duration = elements[0] if code < 64 or code == 83 else 0  # 83: dropped
         payload = msgpack.packb([code, start] + list(elements))
         head = b"\x98" + msgpack.packb(self.marker, use_bin_type=True)
         for value in (ring, self.numbers[ring], 1, start, start + duration):

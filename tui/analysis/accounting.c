@@ -139,12 +139,12 @@ static bool judge_ranks(bt_model *model) {
   int32_t world = model->trace->world_size;
   if (!model->complete) {
     bt_account_warn(model->out, "missing_stages", wanted - found,
-                    "%lld of %lld pipeline stages have no record: rates are withheld", (long long)(wanted - found),
-                    (long long)wanted);
+                    "%lld of %lld pipeline stages %s no record: rates are withheld", (long long)(wanted - found),
+                    (long long)wanted, wanted - found == 1 ? "has" : "have");
   } else if (world > model->rank_count) {
     bt_account_warn(model->out, "missing_ranks", world - model->rank_count,
-                    "%d of %d ranks have no record: the figures are those of the others", world - model->rank_count,
-                    world);
+                    "%d of %d ranks %s no record: the figures are those of the others", world - model->rank_count,
+                    world, world - model->rank_count == 1 ? "has" : "have");
   }
   return true;
 }

@@ -88,8 +88,8 @@ static void choose_steps(bt_model *model, const bt_accounting_options *options) 
                     warmups == 1 ? " is" : "s are");
   }
   if (cut > 0) {
-    bt_account_warn(model->out, "incomplete_steps", cut, "%d of %d steps are not whole and left out of the rates", cut,
-                    wanted);
+    bt_account_warn(model->out, "incomplete_steps", cut, "%d of %d steps %s not whole and left out of the rates", cut,
+                    wanted, cut == 1 ? "is" : "are");
   }
 }
 

@@ -219,6 +219,16 @@ static bool whole_steps(const bt_model *model, int32_t *first) {
   return all && *first != BT_NO_INDEX;
 }
 
+/* Whether every op that depends on others says which it is. */
+static bool places_known(const bt_model *model) {
+  for (size_t i = 0; i < model->ops_count; i++) {
+    const bt_model_op *op = &model->ops[i];
+    bool half = bt_kind_has_forward(op->kind) || bt_kind_has_backward(op->kind) || op->kind == BT_W;
+    if (half && (op->vstage < 0 || op->microbatch < 0)) return false;
+  }
+  return true;
+}
+
 static void take(bt_accounting *out, const bt_accounting *jitterless, const bt_accounting *balanced) {
   out->ideal_rate_window = balanced->rate_window;
   out->ideal_rate_span = balanced->rate_span;
@@ -233,7 +243,13 @@ static void take(bt_accounting *out, const bt_accounting *jitterless, const bt_a
 bt_status bt_model_theory(bt_model *model) {
   bt_theory theory = {.model = model};
   if (!model->aligned || !model->complete || !whole_steps(model, &theory.first_step)) {
-    bt_account_warn(model->out, "no_theory", BT_UNKNOWN, "no theory: the reported steps are not all there in full");
+    bt_account_warn(model->out, "no_theory", BT_UNKNOWN,
+                    "what the schedule costs by itself is not known: the reported steps are not all there in full");
+    return BT_OK;
+  }
+  if (!places_known(model)) {
+    bt_account_warn(model->out, "no_theory", BT_UNKNOWN,
+                    "what the schedule costs by itself is not known: ops do not say their chunk or microbatch");
     return BT_OK;
   }
   bt_status status = bt_theory_allocate(&theory) ? BT_OK : BT_ERR_NOMEM;
@@ -253,7 +269,8 @@ bt_status bt_model_theory(bt_model *model) {
   if (status == BT_OK) {
     take(model->out, jitterless, balanced);
   } else if (status != BT_ERR_NOMEM) {
-    bt_account_warn(model->out, "no_theory", BT_UNKNOWN, "no theory: %s", error.text);
+    bt_account_warn(model->out, "no_theory", BT_UNKNOWN, "what the schedule costs by itself is not known: %s",
+                    error.text);
     status = BT_OK;
   }
   bt_accounting_free(jitterless);

@@ -250,7 +250,12 @@ static bool add_steps(bt_model *model, double *rate_span) {
   return true;
 }
 
-static void add_surplus(bt_accounting *out) {
+/* How much more a stage's ranks compute for the pipeline than those of the others; only where nothing is missing. */
+static void add_surplus(const bt_model *model) {
+  bt_accounting *out = model->out;
+  bool whole = model->complete;
+  for (int32_t i = 0; i < model->step_count; i++)
+    whole &= model->steps[i].whole || !model->steps[i].reported;
   double *work = calloc(out->stage_count + 1, sizeof *work);
   double all = 0;
   for (size_t i = 0; i < out->stage_count; i++) {
@@ -260,7 +265,7 @@ static void add_surplus(bt_accounting *out) {
       work[i] += (double)stage->ns[c] / stage->ranks;
     if (work != NULL) all += work[i];
   }
-  for (size_t i = 0; work != NULL && i < out->stage_count && out->stage_count > 1; i++) {
+  for (size_t i = 0; work != NULL && whole && i < out->stage_count && out->stage_count > 1; i++) {
     double peers = (all - work[i]) / (double)(out->stage_count - 1);
     if (peers > 0) out->stages[i].surplus = work[i] / peers - 1;
   }
@@ -304,6 +309,6 @@ bt_status bt_model_totals(bt_model *model) {
   out->virtual_stages = model->virtual_stages;
   if (!add_stages(model) || !add_steps(model, &rate_span)) return BT_ERR_NOMEM;
   add_rates(model, rate_span);
-  add_surplus(out);
+  add_surplus(model);
   return BT_OK;
 }

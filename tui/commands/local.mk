@@ -5,7 +5,8 @@ libcommands_la_SOURCES = tui/commands/command.h tui/commands/table.c tui/command
 	tui/commands/manual.h tui/commands/manual.c \
 	tui/commands/simulate.h tui/commands/simulate.c tui/commands/simulate_write.c \
 	tui/commands/json.h tui/commands/json.c tui/commands/report.h tui/commands/report.c \
-	tui/commands/report_document.c tui/commands/report_text.c tui/commands/report_csv.c \
+	tui/commands/report_document.c tui/commands/report_text.c tui/commands/report_verdict.c \
+	tui/commands/report_csv.c \
 	tui/commands/report_condition.c tui/commands/report_plan.h tui/commands/report_plan.c tui/commands/report_glossary.c
 libcommands_la_SOURCES += tui/commands/view.h tui/commands/view.c tui/commands/view_feeder.c tui/commands/view_gaps.c tui/commands/view_loop.c
 libcommands_la_SOURCES += tui/commands/record.h tui/commands/record.c tui/commands/record_run.c \

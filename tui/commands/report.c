@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <langinfo.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -233,6 +234,7 @@ static int report_run(const request *r, bt_run *run) {
     report.problems = bt_run_problems(run, &report.problem_count);
     status = print_report(r, &report);
   }
+  if (status == BT_EXIT_OK && isnan(accounting->rate_window)) status = BT_EXIT_PARTIAL; /* the headline is withheld */
   bt_plan_overlay_free(plan);
   bt_accounting_free(accounting);
   bt_clocks_free(clocks);

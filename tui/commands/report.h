@@ -36,6 +36,8 @@ typedef struct bt_report_look {
 } bt_report_look;
 bt_report_look bt_report_look_of(FILE *out); /* for where it goes: terminal, locale, NO_COLOR */
 void bt_report_text(const bt_report *report, const bt_report_look *look, FILE *out);
+void bt_report_verdict(const bt_report *report, const bt_report_look *look,
+                       FILE *out); /* its sentences below the first */
 
 /* One line a stage, with a head line. */
 void bt_report_csv(const bt_report *report, FILE *out);
