@@ -1,5 +1,6 @@
 """bubbletop record: what the command gets, what its end and signals come to, which run directories are refused."""
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -23,6 +24,26 @@ def test_environment(scratch):
     assert os.path.exists(env["BUBBLETOP_LIBRARY"])
     assert "nothing was captured" in done.stderr, done.stderr
     assert not os.path.exists(scratch("run")), "a directory that was made for nothing is gone"
+
+
+def test_injections(scratch):
+    """A tool that is injected already gets its calls through ours; a plugin that is loaded already is not thrown out."""
+    env = variables(record(scratch("run"), "env", env=environment(NVTX_INJECTION64_PATH="/opt/tool.so")).stdout)
+    assert os.path.basename(env["NVTX_INJECTION64_PATH"]) == "libbubbletop-nvtx.so", env
+    assert env["BUBBLETOP_NVTX_CHAIN"] == "/opt/tool.so"
+    assert os.path.basename(env["NCCL_PROFILER_PLUGIN"]) == "libnccl-profiler-bubbletop.so", env
+
+    taken = environment(NCCL_PROFILER_PLUGIN="/opt/plugin.so", NVTX_INJECTION64_PATH="/opt/tool.so")
+    done = record(scratch("run"), "env", env=taken)
+    assert done.returncode == 125 and done.stdout == "", done
+    assert "/opt/plugin.so" in done.stderr and "--no-nccl" in done.stderr and len(done.stderr.splitlines()) == 1, done
+    assert not os.path.exists(scratch("run"))
+    env = variables(record(scratch("run"), "env", options=("--no-nccl", "--no-nvtx"), env=taken).stdout)
+    assert env["NCCL_PROFILER_PLUGIN"] == "/opt/plugin.so" and env["NVTX_INJECTION64_PATH"] == "/opt/tool.so"
+    assert "BUBBLETOP_NVTX_CHAIN" not in env
+
+    done = record(scratch("run"), "env", env=environment(NCCL_PROFILER_PLUGIN="none"))
+    assert variables(done.stdout)["NCCL_PROFILER_PLUGIN"] == "none" and "NCCL_PROFILER_PLUGIN=none" in done.stderr
 
 
 def test_statuses(scratch):
@@ -129,6 +150,30 @@ def test_signals(scratch):
             process.send_signal(getattr(signal, name))
             assert sorted(process.stdout.read().split()) == [b"child", b"parent"], name
             assert process.wait(timeout=60) == 3, (name, process.returncode)
+
+
+def test_ctrl_c(scratch):
+    """At a terminal the command stays in record's process group: the key reaches each process once, from the terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(bubbletop, [bubbletop, "record", "-o", scratch("run"), "--", sys.executable, "-c", WAITER, "SIGINT"],
+                  environment())
+    out = b""
+    while out.count(b"up") < 2:
+        out += os.read(terminal, 1000)
+    os.write(terminal, b"\x03")
+    try:
+        while True:
+            more = os.read(terminal, 1000)
+            if not more:
+                break
+            out += more
+    except OSError:  # how a terminal says that nobody has it open any more
+        pass
+    status = os.waitpid(pid, 0)[1]
+    os.close(terminal)
+    assert os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3, (status, out)
+    assert out.count(b"child") == 1 and out.count(b"parent") == 1, out
 
 
 def test_a_killed_rank_loses_nothing(scratch):

@@ -154,7 +154,7 @@ def _step(step):
             _describe(self)
         except Exception as error:
             bubbletop._say("the layout is not captured: %s" % error, "torch layout")
-        if not self._has_backward:  # an evaluation is no training step
+        if not getattr(self, "_has_backward", True):  # an evaluation is no training step
             _steps = number
             return step(self, *args, **kwargs)
         with bubbletop.step(number):
@@ -170,23 +170,24 @@ def _forward(forward):
     def wrapped(self, microbatch, *args, **kwargs):
         if not _active() or _overlapped:
             return forward(self, microbatch, *args, **kwargs)
-        with _op(bubbletop.F if self.has_backward else bubbletop.OTHER, self, microbatch):
+        with _op(bubbletop.F if getattr(self, "has_backward", True) else bubbletop.OTHER, self, microbatch):
             return forward(self, microbatch, *args, **kwargs)
     return wrapped
 
 
 def _backward(backward):
-    def wrapped(self, microbatch, loss=None, full_backward=True, *args, **kwargs):
-        if not _active() or _overlapped or not self.has_backward:
-            return backward(self, microbatch, loss, full_backward, *args, **kwargs)
-        with _op(bubbletop.BW if full_backward else bubbletop.B, self, microbatch):
-            return backward(self, microbatch, loss, full_backward, *args, **kwargs)
+    def wrapped(self, microbatch, *args, **kwargs):
+        if not _active() or _overlapped or not getattr(self, "has_backward", True):
+            return backward(self, microbatch, *args, **kwargs)
+        full = kwargs.get("full_backward", args[1] if len(args) > 1 else True)
+        with _op(bubbletop.BW if full else bubbletop.B, self, microbatch):
+            return backward(self, microbatch, *args, **kwargs)
     return wrapped
 
 
 def _weight(weight):
     def wrapped(self, microbatch, *args, **kwargs):
-        if not _active() or _overlapped or not self.has_backward:
+        if not _active() or _overlapped or not getattr(self, "has_backward", True):
             return weight(self, microbatch, *args, **kwargs)
         with _op(bubbletop.W, self, microbatch):
             return weight(self, microbatch, *args, **kwargs)
@@ -345,24 +346,33 @@ def _shard_comm(kind, group, size):
             bubbletop.gate(kind, chunk=-1, group=number, sequence=sequence))
 
 
+def _begin_unshard(group):
+    """The span and gate of the all-gather that a parameter group is about to make, or None if it makes none."""
+    try:
+        if group._all_gather_result is not None or group.is_unsharded:
+            return None
+        members = group._all_gather_process_group
+        size = sum(param.sharded_size.numel() * param.orig_dtype.itemsize for param in group.fsdp_params)
+        return _shard_comm(bubbletop.ALL_GATHER, members, size * members.size())
+    except Exception as error:
+        bubbletop._say("FSDP's all-gather is not captured: %s" % error, "torch unshard")
+        return None
+
+
 def _unshard(unshard):
     def wrapped(self, *args, **kwargs):
-        if not _active() or self._all_gather_result is not None or self.is_unsharded:
+        begun = _begin_unshard(self) if _active() else None
+        if begun is None:
             return unshard(self, *args, **kwargs)
-        try:
-            group = self._all_gather_process_group
-            size = sum(param.sharded_size.numel() * param.orig_dtype.itemsize for param in self.fsdp_params)
-            span, gate = _shard_comm(bubbletop.ALL_GATHER, group, size * group.size())
-        except Exception as error:
-            bubbletop._say("FSDP's all-gather is not captured: %s" % error, "torch unshard")
-            return unshard(self, *args, **kwargs)
+        span, gate = begun
         span.begin()
         with gate:
             result = unshard(self, *args, **kwargs)
-        if getattr(self._all_gather_result, "all_gather_work", None) is None and self.device.type == "cpu":
+        work = getattr(getattr(self, "_all_gather_result", None), "all_gather_work", None)
+        if work is None and self.device.type == "cpu":
             span.end()  # it was done at once
         else:
-            self._bubbletop_unshard = (span, gate)
+            self._bubbletop_unshard = begun
         return result
     return wrapped
 
