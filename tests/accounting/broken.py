@@ -43,7 +43,7 @@ def times(code):
     return 10 * MS if code == F else 20 * MS
 
 
-def step_times(begin):
+def step_times(begin, late=0):
     """(stage, code, microbatch) -> (start, end)."""
     done, at, clock = {}, [0] * STAGES, [begin] * STAGES
     while len(done) < STAGES * MICROBATCHES * 2:
@@ -54,7 +54,7 @@ def step_times(begin):
                 source = stage + (-1 if code == F else 1)
                 if 0 <= source < STAGES and (source, code, m) not in done:
                     break
-                ready = done[source, code, m][1] + MS // 2 if 0 <= source < STAGES else begin
+                ready = done[source, code, m][1] + MS // 2 + late * (source == 1) if 0 <= source < STAGES else begin
                 start = max(clock[stage], ready)
                 clock[stage] = start + times(code)
                 done[stage, code, m] = (start, clock[stage])
@@ -62,14 +62,14 @@ def step_times(begin):
     return done, max(clock)
 
 
-def make(replicas=1, sent=True, flags=0, comm_flags=0, steps=STEPS):
+def make(replicas=1, sent=True, flags=0, comm_flags=0, steps=STEPS, late=0):
     """Per rank a list of records: (code, start, duration, microbatch, chunk, flags) of compute, (code, start, duration,
     microbatch, sequence, chunk, peer, bytes, group, flags) of messages, (code, start, step) of marks."""
     ranks = [[] for _ in range(STAGES * replicas)]
     for replica in range(replicas):
         begin, sequence = 1000 * MS, {}
         for step in range(steps):
-            done, end = step_times(begin)
+            done, end = step_times(begin, late)
             for stage in range(STAGES):
                 ranks[stage * replicas + replica] += [(STEP_BEGIN, begin, step), (STEP_END, end, step)]
             for (stage, code, m), (start, stop) in sorted(done.items(), key=lambda item: item[1]):
@@ -82,6 +82,7 @@ def make(replicas=1, sent=True, flags=0, comm_flags=0, steps=STEPS):
                 sequence[rank, peer] = sequence.get((rank, peer), -1) + 1
                 message = (m, sequence[rank, peer], 0)
                 kind = 16 if code == F else 18
+                stop += late * (stage == 1)
                 ranks[rank].append((kind, stop, MS // 2) + message + (peer, 1000, 0, comm_flags))
                 ranks[peer].append((kind + 1, stop, MS // 2) + message + (rank, 1000, 0, comm_flags))
             begin = end + MS
@@ -139,6 +140,16 @@ def look(name, directory, statuses, codes, known):
             fail(name, "classes do not add up", shown)
 
 
+def look_at_late_sends(scratch):
+    """What lies between a producer's end and its late message is the sender's."""
+    directory = os.path.join(scratch, "late")
+    write(directory, make(late=6 * MS))
+    done = subprocess.run([PROGRAM, "report", "--json", directory], stdout=subprocess.PIPE)
+    causes = json.loads(done.stdout)["causes"]
+    if [(cause["kind"], cause["stage"]) for cause in causes] != [("host", 1)]:
+        fail("late sends", "causes are %s" % causes)
+
+
 def without(ranks, drop):
     """Without the records for which drop(rank, record, number) holds."""
     return [[r for number, r in enumerate(records) if not drop(rank, r, number)] for rank, records in enumerate(ranks)]
@@ -187,6 +198,7 @@ def main():
         case("no messages", make(sent=False), (0, 1), ["missing_messages"], True)
         case("negative durations", [records + [(F, records[0][1] + 5 * MS, -3 * MS, 1, 0, 0)] for records in make()],
              (0, 1), ["damage"], True)
+        look_at_late_sends(scratch)
         restarted = make(steps=2)
         shift = 5000 * MS
         again = [[(r[0], r[1] + shift) + r[2:] for r in records if step_of(r) == 1] for records in make(steps=2)]

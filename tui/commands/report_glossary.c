@@ -40,6 +40,10 @@ void bt_report_glossary(FILE *out, int width) {
        "1 - largest compute / largest span of a rank (first start to last end), over the steps: comparable "
        "with Zero Bubble where stages are balanced; it falls when one stage is slow"},
       {"over_ideal", "bubble over compute, rate / (1 - rate): Megatron's"},
+      {"excess", "measured less theory: the same order of ops replayed with the mean durations of all stages"},
+      {"cause", "what the run would gain without it, by a replay of the run as it was"},
+      {"balance, surplus", "a stage's pipeline compute against the mean of the other stages', less 1"},
+      {"lost", "what the bubble costs all ranks together, over the rated steps"},
       {"transfer", "of a message: as long as the fastest message of that link and size had both sides there"},
       {"inner_idle", "blocked inside an op; outside the sum"},
       {"hidden_in_bubble", "collectives while the rank waited for its neighbours anyway; outside the sum"},
