@@ -21,3 +21,15 @@ samples_pipeline_train_SOURCES = \
 samples_pipeline_train_LDADD = libtrain.la libbubbletop.la
 EXTRA_DIST += samples/README.md samples/captures
 dist_noinst_SCRIPTS += samples/demo
+
+# A trainer over NCCL, and the programs of tests/gpu/run, where there are nvcc and NCCL.
+gpu_programs = samples/nccl_pipeline tests/gpu/event_pool tests/gpu/self_send
+EXTRA_DIST += $(gpu_programs:=.cu)
+dist_noinst_SCRIPTS += tests/gpu/run
+if HAVE_NVCC_AND_NCCL
+noinst_DATA += $(gpu_programs)
+CLEANFILES += $(gpu_programs)
+endif
+$(gpu_programs): libbubbletop.la capture/bubbletop.h capture/bubbletop_cuda.h
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && $(NVCC) -std=c++17 -O2 -I$(top_srcdir) $(CUDA_CPPFLAGS) $(NCCL_CPPFLAGS) -o $@ \
+		$(srcdir)/$@.cu -L.libs -lbubbletop $(NCCL_LIBS) -Xlinker -rpath,'$(abs_builddir)/.libs'

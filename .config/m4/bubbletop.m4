@@ -27,6 +27,8 @@ AC_DEFUN([BT_FIND_CUDA], [
   CUDA_INCLUDE="$bt_cuda_found/include"
   AC_SUBST([CUDA_CPPFLAGS])
   AC_SUBST([CUDA_INCLUDE])
+  AC_PATH_PROG([NVCC], [nvcc], [no], ["$bt_cuda_found/bin:$PATH"])
+  AS_IF([test "x$bt_cuda_found" = xno], [NVCC=no])
   AM_CONDITIONAL([HAVE_CUDA], [test "x$bt_cuda_found" != xno])
 ])
 
@@ -44,6 +46,13 @@ AC_DEFUN([BT_FIND_NCCL], [
   AS_IF([test "x$bt_nccl_found" = xno],
     [bt_nccl_summary="off"; NCCL_CPPFLAGS=""],
     [bt_nccl_summary="$bt_nccl_found"; NCCL_CPPFLAGS="-I$bt_nccl_found/include"])
+  bt_nccl_library=no
+  for bt_dir in lib64 lib lib/x86_64-linux-gnu; do
+    AS_IF([test "x$bt_nccl_library" = xno && test -e "$bt_nccl_found/$bt_dir/libnccl.so"], [bt_nccl_library="$bt_nccl_found/$bt_dir"])
+  done
+  NCCL_LIBS="-L$bt_nccl_library -lnccl"
+  AC_SUBST([NCCL_LIBS])
+  AM_CONDITIONAL([HAVE_NVCC_AND_NCCL], [test "x$NVCC" != xno && test "x$bt_nccl_library" != xno])
   AC_SUBST([NCCL_CPPFLAGS])
   AM_CONDITIONAL([HAVE_NCCL], [test "x$bt_nccl_found" != xno])
 ])
