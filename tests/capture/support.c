@@ -100,6 +100,7 @@ static int by_life_and_segment(const void *left, const void *right) {
 
 static void list_files(stream_run *run, const char *directory) {
   DIR *folder = opendir(directory);
+  size_t capacity = 0;
   assert_non_null(folder);
   for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
     stream_file file = {.life = 0};
@@ -109,8 +110,11 @@ static void list_files(stream_run *run, const char *directory) {
       continue;
     assert_true(strlen(entry->d_name) < sizeof file.name);
     strcpy(file.name, entry->d_name);
-    run->files = realloc(run->files, (run->file_count + 1) * sizeof file);
-    assert_non_null(run->files);
+    if (run->file_count == capacity) {
+      capacity = capacity == 0 ? 64 : capacity * 2;
+      run->files = realloc(run->files, capacity * sizeof file);
+      assert_non_null(run->files);
+    }
     run->files[run->file_count++] = file;
   }
   closedir(folder);
