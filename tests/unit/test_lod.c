@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tui/analysis/lod.h"
+#include "tui/analysis/lod_memo.h"
 
 enum { HORIZON = 3000 };
 
@@ -171,6 +171,38 @@ static void test_against_brute_force(void **unused) {
   }
 }
 
+/* What is kept between frames is what would be computed anew, wherever the picture moves. */
+static void check_memo(bt_lod_memo *memo, const bt_lod_set *set, const bt_trace *trace, uint64_t *seed) {
+  enum { COLUMNS = 40 };
+  int64_t origin = 0, width = 3;
+  for (int frame = 0; frame < 30; frame++) {
+    uint32_t move = next_random(seed) % 8;
+    if (move == 0) width = 1 + next_random(seed) % 40;
+    if (move == 1) origin = next_random(seed) % HORIZON;
+    if (move > 3) origin += ((int64_t)(next_random(seed) % 21) - 10) * width;
+    size_t columns = COLUMNS - next_random(seed) % 3;
+    bt_lod_sum sums[COLUMNS];
+    bt_lod_segments anew = {NULL, 0, 0}, kept = {NULL, 0, 0};
+    const bt_track *track = &trace->ranks[0].tracks[BT_LANE_COMPUTE];
+    const bt_lod *lod = bt_lod_of(set, 0, BT_LANE_COMPUTE);
+    assert_int_equal(bt_lod_columns(lod, track, origin, width, columns, sums, &anew), BT_OK);
+    assert_int_equal(bt_lod_memo_columns(memo, set, trace, 0, BT_LANE_COMPUTE, origin, width, columns, &kept), BT_OK);
+    for (size_t i = 0; i < columns; i++) {
+      assert_memory_equal(memo->sums[i].busy, sums[i].busy, sizeof sums[i].busy);
+      assert_int_equal(memo->sums[i].starts, sums[i].starts);
+      assert_int_equal(memo->sums[i].segments, sums[i].segments);
+    }
+    assert_int_equal(kept.count, anew.count);
+    for (size_t i = 0; i < anew.count; i++) {
+      assert_int_equal(kept.items[i].start, anew.items[i].start);
+      assert_int_equal(kept.items[i].end, anew.items[i].end);
+      assert_int_equal(kept.items[i].span, anew.items[i].span);
+    }
+    free(anew.items);
+    free(kept.items);
+  }
+}
+
 /* Spans come in batches whose newest part moves again; the index follows. */
 static void test_growing(void **unused) {
   (void)unused;
@@ -180,13 +212,16 @@ static void test_growing(void **unused) {
     bt_lod_set set = {0};
     assert_int_equal(bt_trace_new(&trace), BT_OK);
     bt_rank *rank = bt_trace_rank(trace, 0);
+    bt_lod_memo memo = {.kept = 0};
     for (int batch = 0; batch < 20; batch++) {
       int64_t from = batch * 120;
       add_random(trace, &random, next_random(&random) % 300, from < 100 ? 0 : from - 100, from + 150, true);
       assert_int_equal(bt_trace_settle(trace, rank, from), BT_OK);
       bt_lod *lod = index_of(trace, &set, 50);
       check_all(lod, &rank->tracks[BT_LANE_COMPUTE], &random);
+      check_memo(&memo, &set, trace, &random);
     }
+    bt_lod_memo_free(&memo);
     bt_lod_set_free(&set);
     bt_trace_free(trace);
   }

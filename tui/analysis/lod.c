@@ -402,7 +402,7 @@ static void sum_to(sweep *s, int64_t to, size_t leaf, bt_lod_sum *up_to) {
 
 /* To `from`, the start of a range. */
 static void sum_seek(sweep *s, const bt_lod *lod, const bt_track *track, int64_t from, bt_lod_sum *up_to) {
-  size_t leaf = leaf_at(lod, track, from);
+  size_t leaf = leaf_at(lod, track, from == INT64_MIN ? from : from - 1); /* spans at `from` itself may begin in it */
   sweep_start(s, lod, track, leaf);
   if (s->now > from) s->now = from; /* before the first span */
   memset(up_to, 0, sizeof *up_to);
@@ -455,7 +455,7 @@ void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_
   sweep s;
   bt_lod_sum start, end;
   sum_seek(&s, lod, track, from, &start);
-  size_t first = s.next, leaf = leaf_at(lod, track, to);
+  size_t first = s.next, leaf = leaf_at(lod, track, to - 1);
   end = start;
   sum_to(&s, to, leaf, &end);
   subtract(&end, &start, sum);

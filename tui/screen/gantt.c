@@ -214,6 +214,7 @@ static int label_of(const painter *p, size_t index, char *out, size_t room) {
 static void label_block(painter *p, const block *b) {
   if (is_bubble(p, b->span)) return;
   int from = (b->from + 7) / 8, to = b->to / 8;
+  if (b->to - b->from < 8 + 6 || to == from) return; /* too narrow for one figure */
   char text[16];
   int length = label_of(p, b->span, text, sizeof text);
   if (length <= 0 || to - from < length || b->to - b->from < 8 * length + 6) return; /* calm where it is tight */
@@ -307,7 +308,7 @@ static void paint_open(painter *p) {
     if (to == from && to < p->view->columns * 8 && event->start >= bt_raw_time(p->rank, p->view->origin)) to++;
     bt_color color = bt_theme_block(kind, event->chunk, event->microbatch);
     for (int column = from / 8; column * 8 < to; column++) {
-      bt_lod_sum *sum = &p->view->sums[column];
+      const bt_lod_sum *sum = &p->view->sums[column];
       if (!sum->segments && sum->starts > 0) continue;
       for (int e = column * 8; e < column * 8 + 8; e++) {
         if (e >= from && e < to && p->view->eighths[e] == NOTHING) p->view->eighths[e] = (uint8_t)color;
@@ -456,9 +457,12 @@ bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   painter p;
   start_painter(&p, view, row, grid, y);
   view->segments.count = 0;
-  bt_status status = bt_lod_columns(p.lod, p.track, bt_raw_time(p.rank, view->origin), view->width,
-                                    (size_t)view->columns, view->sums, &view->segments);
+  bt_lod_memo *memo = &view->memos[y];
+  bt_status status =
+      bt_lod_memo_columns(memo, view->lods, view->trace, row->rank_index, row->is_lane ? row->lane : BT_LANE_COMPUTE,
+                          bt_raw_time(p.rank, view->origin), view->width, (size_t)view->columns, &view->segments);
   if (status != BT_OK) return status;
+  view->sums = memo->sums;
   if (p.fine)
     draw_fine(&p);
   else

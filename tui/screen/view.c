@@ -25,7 +25,9 @@ void bt_view_free(bt_view *view) {
   bt_steps_free(&view->steps);
   free(view->open_stages);
   free(view->matrix);
-  free(view->sums);
+  for (size_t i = 0; i < view->memo_count; i++)
+    bt_lod_memo_free(&view->memos[i]);
+  free(view->memos);
   free(view->eighths);
   free(view->segments.items);
   memset(view, 0, sizeof *view);
@@ -139,11 +141,15 @@ static void keep_cursor(bt_view *view) {
   if (view->cursor.time >= end) view->cursor.time = end - 1;
 }
 
-static bt_status scratch(bt_view *view, int columns) {
+static bt_status scratch(bt_view *view, int rows, int columns) {
+  if (rows > 0 && (size_t)rows > view->memo_count) {
+    bt_lod_memo *memos = realloc(view->memos, (size_t)rows * sizeof *memos);
+    if (memos == NULL) return BT_ERR_NOMEM;
+    memset(&memos[view->memo_count], 0, ((size_t)rows - view->memo_count) * sizeof *memos);
+    view->memos = memos;
+    view->memo_count = (size_t)rows;
+  }
   if (columns <= 0 || (size_t)columns <= view->scratch_columns) return BT_OK;
-  bt_lod_sum *sums = realloc(view->sums, (size_t)columns * sizeof *sums);
-  if (sums == NULL) return BT_ERR_NOMEM;
-  view->sums = sums;
   uint8_t *eighths = realloc(view->eighths, (size_t)columns * 8);
   if (eighths == NULL) return BT_ERR_NOMEM;
   view->eighths = eighths;
@@ -184,7 +190,7 @@ bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns) {
   if (status != BT_OK) return status;
   int old_columns = view->columns;
   lay_out(view, screen_rows, screen_columns);
-  status = scratch(view, view->columns);
+  status = scratch(view, screen_rows, view->columns);
   if (status != BT_OK || view->columns <= 0 || view->area_rows <= 0) return status;
   if (view->replaying && view->clock == INT64_MAX) {
     find_extent(view);

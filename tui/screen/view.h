@@ -12,6 +12,7 @@
 #include "tui/analysis/accounting.h"
 #include "tui/analysis/gaps.h"
 #include "tui/analysis/lod.h"
+#include "tui/analysis/lod_memo.h"
 #include "tui/screen/grid.h"
 #include "tui/screen/keys.h"
 #include "tui/screen/rows.h"
@@ -134,7 +135,9 @@ typedef struct bt_view {
   int area_top, area_rows;
   int height, spacing; /* of a row; what is left between rows shows messages */
   /* scratch of the drawing */
-  bt_lod_sum *sums;
+  bt_lod_memo *memos; /* one a line of the screen */
+  size_t memo_count;
+  const bt_lod_sum *sums; /* of the row that is being drawn */
   uint8_t *eighths; /* 8 a column */
   size_t scratch_columns;
   bt_lod_segments segments;
