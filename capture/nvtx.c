@@ -179,7 +179,7 @@ static void domain_mark(bt_nvtx_domain_handle domain, const bt_nvtx_attributes *
 }
 
 static bt_nvtx_domain_handle domain_create_a(const char *name) {
-  bt_nvtx_domain_handle domain = bt_nvtx_domain_new(name);
+  bt_nvtx_domain_handle domain = bt_nvtx_domain_new(&injection.default_domain, name);
   bt_nvtx_domain_handle (*other)(const char *) =
       CHAINED(core2, BT_NVTX_DOMAIN_CREATE_A, bt_nvtx_domain_handle(*)(const char *));
   if (domain != NULL && other != NULL) domain->chained = other(name);

@@ -7,11 +7,20 @@
 
 #include "capture/comm.h"
 
-bt_nvtx_domain_handle bt_nvtx_domain_new(const char *name) {
+/* Puts a thing before the others of a list that only grows. */
+#define PUSH(head, thing)                                                                                              \
+  do {                                                                                                                 \
+    (thing)->next = __atomic_load_n(head, __ATOMIC_RELAXED);                                                           \
+    while (!__atomic_compare_exchange_n(head, &(thing)->next, thing, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))        \
+      continue;                                                                                                        \
+  } while (0)
+
+bt_nvtx_domain_handle bt_nvtx_domain_new(bt_nvtx_domain_handle first, const char *name) {
   bt_nvtx_domain_handle domain = calloc(1, sizeof *domain);
   if (domain == NULL) return NULL;
   snprintf(domain->name, sizeof domain->name, "%s", name != NULL ? name : "");
   domain->is_nccl = strcmp(domain->name, "NCCL") == 0;
+  PUSH(&first->next, domain);
   return domain;
 }
 
@@ -27,7 +36,9 @@ void bt_nvtx_match_in(const bt_nvtx_rules *rules, bt_nvtx_domain_handle domain, 
 
 bt_nvtx_string_handle bt_nvtx_string_new(const bt_nvtx_rules *rules, bt_nvtx_domain_handle domain, const char *text) {
   bt_nvtx_string_handle string = calloc(1, sizeof *string);
-  if (string != NULL) bt_nvtx_match_in(rules, domain, text != NULL ? text : "", &string->match);
+  if (string == NULL) return NULL;
+  bt_nvtx_match_in(rules, domain, text != NULL ? text : "", &string->match);
+  PUSH(&domain->strings, string);
   return string;
 }
 
@@ -78,10 +89,7 @@ void bt_nvtx_schema_add(bt_nvtx_domain_handle domain, uint64_t id, const bt_nvtx
     if (field >= 0 && bytes > 0 && end <= UINT16_MAX)
       schema->fields[field] = (bt_nvtx_field){.offset = (uint16_t)offset, .bytes = bytes};
   }
-  schema->next = __atomic_load_n(&domain->schemas, __ATOMIC_RELAXED);
-  while (
-      !__atomic_compare_exchange_n(&domain->schemas, &schema->next, schema, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-    continue;
+  PUSH(&domain->schemas, schema);
 }
 
 void bt_nvtx_payload_read(bt_nvtx_domain_handle domain, const bt_nvtx_payload *payload,

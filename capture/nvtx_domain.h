@@ -31,17 +31,19 @@ typedef struct bt_nvtx_schema {
 struct bt_nvtx_domain {
   char name[64];
   bool is_nccl;
-  bt_nvtx_schema *schemas; /* atomic head of a list that only grows */
+  bt_nvtx_schema *schemas; /* atomic heads of lists that only grow */
+  bt_nvtx_string_handle strings; /* nobody reads it: it holds what programs may let go, so that it is no leak */
+  bt_nvtx_domain_handle next; /* of the default domain: all others, for the same reason */
   bt_nvtx_domain_handle chained; /* the other tool's */
 };
 
 struct bt_nvtx_string {
   bt_nvtx_match match;
-  bt_nvtx_string_handle chained;
+  bt_nvtx_string_handle next, chained;
 };
 
-/* NULL: no memory. */
-bt_nvtx_domain_handle bt_nvtx_domain_new(const char *name);
+/* NULL: no memory. The new domain is kept on the list of `first`. */
+bt_nvtx_domain_handle bt_nvtx_domain_new(bt_nvtx_domain_handle first, const char *name);
 bt_nvtx_string_handle bt_nvtx_string_new(const bt_nvtx_rules *rules, bt_nvtx_domain_handle domain, const char *text);
 
 /* What a text means in a domain. */
