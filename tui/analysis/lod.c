@@ -421,6 +421,7 @@ static void subtract(const bt_lod_sum *up_to, const bt_lod_sum *from, bt_lod_sum
 static size_t leaf_before(const bt_lod *lod, size_t leaf, size_t guess, int64_t time) {
   const bt_lod_checkpoint *checkpoint = lod->checkpoint;
   size_t low = leaf, high = lod->leaf_count + 1;
+  if (guess == leaf) guess++;
   if (guess >= high) guess = lod->leaf_count;
   for (size_t step = 1; guess > low && guess < high; step *= 2) {
     if (checkpoint[guess].start < time) {

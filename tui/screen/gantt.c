@@ -17,6 +17,8 @@ typedef struct painter {
   const bt_rank *rank;
   const bt_track *track;
   const bt_lod *lod;
+  double scale; /* eighths a ns */
+  int64_t left; /* the left edge, raw: of a clock that runs like the others */
   int64_t clip; /* nothing at or after it is known (raw) */
   size_t selected; /* span under the cursor, SIZE_MAX none */
   int dots_from, dots_to; /* columns in which idle is a bubble and not just no data */
@@ -25,8 +27,9 @@ typedef struct painter {
 } painter;
 
 static int eighth_of(const painter *p, int64_t raw) {
-  int64_t time = bt_time_sub(bt_view_time(p->rank, raw), p->view->origin);
-  double at = (double)time * 8 / (double)p->view->width;
+  int64_t time =
+      p->rank->clock_rate == 0 ? bt_time_sub(raw, p->left) : bt_time_sub(bt_view_time(p->rank, raw), p->view->origin);
+  double at = (double)time * p->scale;
   int limit = p->view->columns * 8;
   return at <= 0 ? 0 : at >= limit ? limit : (int)(at + 0.5);
 }
@@ -256,12 +259,14 @@ static void letter_block(painter *p, const block *b) {
   }
 }
 
-static bool next_block(const painter *p, size_t *at, block *b) {
+/* The next one that lasts at least `least`. */
+static bool next_block(const painter *p, size_t *at, int64_t least, block *b) {
   const bt_lod_segments *segments = &p->view->segments;
   while (*at < segments->count) {
     const bt_lod_segment *segment = &segments->items[(*at)++];
     int64_t end = segment->end < p->clip ? segment->end : p->clip;
     if (segment->start >= p->clip) return false;
+    if (bt_time_sub(end, segment->start) < least) continue;
     *b = (block){.from = eighth_of(p, segment->start), .to = eighth_of(p, end), .span = segment->span};
     return true;
   }
@@ -278,6 +283,8 @@ static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid 
   p->track = &rank->tracks[lane];
   p->lod = bt_lod_of(view->lods, row->rank_index, lane);
   p->fine = bt_theme_fine(&view->theme);
+  p->scale = 8 / (double)view->width;
+  p->left = bt_raw_time(rank, view->origin);
   p->running = view->follow && !view->paused && (view->feed.live || view->replaying);
   p->clip = view->replaying ? bt_raw_time(rank, view->clock) : INT64_MAX;
   p->selected = SIZE_MAX;
@@ -371,7 +378,7 @@ static void draw_fine(painter *p) {
   memset(view->eighths, NOTHING, (size_t)view->columns * 8);
   block b, previous;
   bool any = false;
-  for (size_t at = 0; next_block(p, &at, &b);) {
+  for (size_t at = 0; next_block(p, &at, 0, &b);) {
     paint_block(p, &b, any ? &previous : NULL);
     previous = b;
     any = true;
@@ -385,7 +392,7 @@ static void draw_fine(painter *p) {
     else
       put_eighths(p, column, &view->eighths[column * 8]);
   }
-  for (size_t at = 0; next_block(p, &at, &b);)
+  for (size_t at = 0; next_block(p, &at, p->view->width, &b);)
     label_block(p, &b);
   paint_why(p, true);
   for (int y = p->top; y < p->top + p->height && p->running; y++)
@@ -398,7 +405,7 @@ static void draw_letters(painter *p) {
     const bt_lod_sum *sum = &p->view->sums[column];
     if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
   }
-  for (size_t at = 0; next_block(p, &at, &b);)
+  for (size_t at = 0; next_block(p, &at, 0, &b);)
     letter_block(p, &b);
   paint_open(p);
   for (int column = 0; column < p->view->columns; column++) {
