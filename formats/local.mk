@@ -7,5 +7,6 @@ libformats_la_SOURCES = \
 	formats/run.h formats/run.c formats/run_private.h formats/run_scan.c formats/run_merge.c formats/run_ring.c \
 	formats/problems.c \
 	formats/recover.h formats/recover.c
+libformats_la_SOURCES += formats/export.h formats/export.c formats/export_lines.c formats/export_chrome.c formats/export_svg.c
 libformats_la_SOURCES += formats/import_schedule_csv.h formats/import_schedule_csv.c
 libformats_la_LIBADD = libwire.la $(MSGPACK_LIBS)

@@ -10,6 +10,7 @@ include tests/fuzz/local.mk
 include tests/simulate/local.mk
 include tests/accounting/local.mk
 include tests/screen/local.mk
+include tests/export/local.mk
 include tests/record/local.mk
 include tests/plan/local.mk
 

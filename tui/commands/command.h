@@ -46,6 +46,8 @@ int bt_command_view(int argc, char **argv);
 extern const bt_option bt_recover_options[];
 int bt_command_record(int argc, char **argv);
 extern const bt_option bt_record_option_table[];
+int bt_command_export(int argc, char **argv);
+extern const bt_option bt_export_options[];
 int bt_command_report(int argc, char **argv);
 extern const bt_option bt_report_options[];
 int bt_command_compare(int argc, char **argv);

@@ -1,5 +1,7 @@
 #include "tui/commands/open_run.h"
 
+#include <string.h>
+
 #include "tui/commands/command.h"
 
 int bt_open_run_failed(const char *command, const bt_error *error) {
@@ -26,6 +28,16 @@ int bt_run_exit_status(bt_run *run) {
   size_t count;
   (void)bt_run_problems(run, &count);
   return count > 0 ? BT_EXIT_PARTIAL : BT_EXIT_OK;
+}
+
+void bt_run_name(const char *path, char *out, size_t room) {
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  size_t start = length;
+  while (start > 0 && path[start - 1] != '/')
+    start--;
+  (void)snprintf(out, room, "%.*s", (int)(length - start), path + start);
 }
 
 void bt_print_problems(FILE *out, const char *prefix, bt_run *run, size_t limit) {

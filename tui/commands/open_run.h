@@ -19,6 +19,9 @@ int bt_open_run_failed(const char *command, const bt_error *error);
 /* BT_EXIT_OK, or BT_EXIT_PARTIAL when the run has problems. */
 int bt_run_exit_status(bt_run *run);
 
+/* What a run is called: the last part of its path. */
+void bt_run_name(const char *path, char *out, size_t room);
+
 /* Prints the run's problems, one a line, at most `limit` of them and then how many more there are. */
 void bt_print_problems(FILE *out, const char *prefix, bt_run *run, size_t limit);
 

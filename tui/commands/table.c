@@ -19,6 +19,8 @@ const bt_command bt_commands[] = {
      bt_command_compare},
     {"simulate", "--schedule NAME --stages P --microbatches M [OPTION...] -o RUN",
      "write the capture of a run that never was", bt_simulate_options, bt_command_simulate},
+    {"export", "RUN|FILE... --format chrome|svg|csv|jsonl -o FILE [--steps A..B]",
+     "a run for other programs (Perfetto, spreadsheets) or for a paper", bt_export_options, bt_command_export},
     {"info", "RUN|FILE... [--json]", "what a run is: ranks, files, writers, what is missing or damaged",
      bt_info_options, bt_command_info},
     {"recover", "[RUN]", "save what killed processes left in memory", bt_recover_options, bt_command_recover},

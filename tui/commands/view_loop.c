@@ -43,14 +43,7 @@ void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_opti
   view->trace = bt_run_trace(feeder->run);
   view->lods = &feeder->lods;
   bt_feed *feed = &view->feed;
-  const char *path = options->paths[0];
-  size_t length = strlen(path);
-  while (length > 1 && path[length - 1] == '/')
-    length--;
-  size_t start = length;
-  while (start > 0 && path[start - 1] != '/')
-    start--;
-  (void)snprintf(feed->name, sizeof feed->name, "%.*s", (int)(length - start), path + start);
+  bt_run_name(options->paths[0], feed->name, sizeof feed->name);
   feed->loading = feeder->loading;
   feed->indexing = feeder->indexing;
   feed->live = !feeder->ended && !feeder->failed && !options->replay;
