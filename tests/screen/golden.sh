@@ -59,6 +59,19 @@ screen matrix-bubble-40x12 many --ascii --size 40x12 --script 'V c'
 screen matrix-opened-80x24 many --utf8 --script 'V j j 4 l Enter'
 screen page-nonsense-80x24 zb-h1 --ascii --script 'v w'
 screen words-100x40 zb-h1 --utf8 --size 100x40 --script '? PageDown'
+screen mark-80x24 zb-h1 --utf8 --script "w w M ] ] '"
 screen nonsense-80x24 zb-h1 --ascii --script 'r'
 screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
+# what e and y write: files of their own, never over another
+cd "$work" || exit 99
+bubbletop=$(cd "$OLDPWD" && cd "$(dirname "$bubbletop")" && pwd)/bubbletop
+for i in 1 2; do
+  "$bubbletop" view zb-h1 --utf8 --save-screen "saved-$i" --script 'y e' || failed=1
+done
+for file in zb-h1.txt zb-h1-2.txt zb-h1.svg zb-h1-2.svg; do
+  [ -s "$file" ] || { echo "$file is not there"; failed=1; }
+done
+grep -q 'wrote zb-h1-2.svg' saved-2 || { echo 'the message names no file'; failed=1; }
+[ "$(head -22 zb-h1.txt)" = "$(head -22 saved-1)" ] || { echo 'y wrote another screen'; failed=1; }
+[ "$(tail -1 zb-h1.svg)" = '</svg>' ] || { echo 'the picture is cut'; failed=1; }
 exit $failed

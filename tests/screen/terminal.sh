@@ -45,6 +45,16 @@ wait_for 'the terminal shows what --save-screen writes, once the account is ther
 t send-keys j w
 wait_for 'w goes to a block' pane_has 'F mb'
 
+# the mouse, once it is asked for: a click into row 8, column 40 of the screen, as X10 terminals send it
+if infocmp tmux-256color 2>/dev/null | grep -qF 'kmous=\E[M'; then
+  t send-keys x
+  wait_for 'x asks for the mouse' pane_has 'mouse on'
+  t send-keys -l "$(printf '\033[M H)')"
+  wait_for 'a click selects the row' pane_has '▸  1'
+  t send-keys x
+  wait_for 'x gives it back' pane_has 'mouse off'
+fi
+
 # resize, down to too small and back
 t resize-window -x 110 -y 30
 wait_for 'it is redrawn at 110 columns' pane_has 'largest'

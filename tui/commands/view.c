@@ -100,6 +100,7 @@ static int type_keys(bt_view *view, bt_grid *grid, bt_feeder *feeder, const bt_v
     bt_key key = bt_key_from_name(at, length);
     if (key == BT_KEY_NONE) return bt_usage_error("view", "--script: no key '%.*s'", (int)length, at);
     bt_screen_key(view, key);
+    bt_view_save(view, grid);
     at += length;
   }
   return bt_screen_draw(view, grid, options->rows, options->columns) == BT_OK ? BT_EXIT_OK : BT_EXIT_NOTHING;

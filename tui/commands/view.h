@@ -66,6 +66,9 @@ void bt_feeder_listen(bt_feeder *feeder, bt_view *view);
 /* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */
 void bt_feeder_close(bt_feeder *feeder);
 
+/* Writes what a key asked for, the visible range as a picture or the screen as text, and says where. */
+void bt_view_save(bt_view *view, const bt_grid *grid);
+
 /* The interactive view. Returns the exit status. */
 int bt_view_interactive(const bt_view_options *options);
 void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_options *options);

@@ -113,9 +113,17 @@ static bool take_keys(viewer *v) {
   for (bt_key key; (key = bt_terminal_key(v->terminal)) != BT_KEY_NONE; any = true) {
     pthread_mutex_lock(&v->feeder.mutex);
     bt_view_set_feed(&v->view, &v->feeder, v->options);
-    if (key != BT_KEY_RESIZE) bt_screen_key(&v->view, key);
+    bt_mouse mouse;
+    bool moused = v->view.mouse;
+    if (key == BT_KEY_MOUSE) {
+      if (bt_terminal_mouse_event(v->terminal, &mouse)) bt_screen_mouse(&v->view, &mouse);
+    } else if (key != BT_KEY_RESIZE) {
+      bt_screen_key(&v->view, key);
+    }
+    bt_view_save(&v->view, &v->grid);
     pthread_mutex_unlock(&v->feeder.mutex);
     if (v->view.quit) break;
+    if (moused != v->view.mouse) bt_terminal_mouse(v->terminal, v->view.mouse);
     if (v->view.redraw) bt_terminal_redraw(v->terminal);
     v->view.redraw = false;
   }

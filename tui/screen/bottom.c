@@ -216,6 +216,13 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
   char line[512];
   line[0] = 0;
   if (!view->parked) bt_detail_line(view, line, sizeof line);
-  bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  char since[64] = "", length[32];
+  if (view->marked && view->width > 0) {
+    int64_t distance = bt_time_sub(view->cursor.time, view->mark);
+    (void)snprintf(since, sizeof since, "mark %s%s  ", distance < 0 ? "" : "+",
+                   bt_text_duration(length, sizeof length, distance));
+  }
+  int x = 1 + bt_grid_text(grid, y, 1, grid->columns - 2, since, BT_COLOR_ALERT, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
+  bt_grid_text(grid, y, x, grid->columns - 1 - x, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   bt_chrome_footer(view, grid);
 }

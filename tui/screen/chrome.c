@@ -242,6 +242,11 @@ void bt_chrome_axis(bt_view *view, bt_grid *grid) {
     bt_grid_fill(grid, 1, view->left, view->columns, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
     put_ticks(view, grid, view->first, 0, view->columns);
   }
+  int mark = view->marked ? bt_view_column(view, view->mark) : -1;
+  if (mark >= 0 && mark < view->columns) {
+    bt_grid_put(grid, 1, view->left + mark, bt_theme_glyph(&view->theme, BT_GLYPH_MARK), BT_COLOR_ALERT,
+                BT_COLOR_DEFAULT, BT_ATTR_BOLD);
+  }
   int cursor = bt_view_column(view, view->cursor.time);
   if (view->parked || cursor < 0) return;
   bt_cell *cell = bt_grid_at(grid, 1, view->left + cursor);

@@ -4,6 +4,7 @@
 #include "tui/screen/navigate.h"
 #include "tui/screen/screen.h"
 #include "tui/screen/search.h"
+#include "tui/screen/text.h"
 
 static void key_of_search(bt_view *view, bt_key key) {
   size_t length = strlen(view->query);
@@ -24,6 +25,40 @@ static void key_of_search(bt_view *view, bt_key key) {
     view->query[length + 1] = 0;
   } else {
     return;
+  }
+}
+
+static void click(bt_view *view, const bt_mouse *mouse) {
+  int line = mouse->row - view->area_top;
+  size_t index = view->top_row + (size_t)(line < 0 ? 0 : line / view->spacing);
+  if (line < 0 || line >= view->area_rows || line % view->spacing >= view->height || index >= view->rows.count) return;
+  const bt_row *row = &view->rows.items[index];
+  view->cursor.stage = row->stage;
+  view->cursor.rank = row->is_lane ? row->rank : -1;
+  view->cursor.lane = row->lane;
+  view->parked = false;
+  if (mouse->column >= view->left) {
+    view->cursor.time = bt_time_add(view->origin, bt_time_mul(mouse->column - view->left, view->width));
+  }
+}
+
+void bt_screen_mouse(bt_view *view, const bt_mouse *mouse) {
+  view->message[0] = 0;
+  if (view->asking || view->width == 0) return;
+  if (view->help) {
+    view->help_top += 3 * mouse->wheel;
+  } else if (view->page != BT_PAGE_TIMELINE) {
+    if (mouse->wheel != 0) bt_navigate(view, mouse->wheel < 0 ? BT_ACTION_ROW_UP : BT_ACTION_ROW_DOWN, 3);
+  } else if (mouse->wheel == 0) {
+    click(view, mouse);
+  } else if (mouse->shift) {
+    bt_navigate(view, mouse->wheel < 0 ? BT_ACTION_PAN_LEFT : BT_ACTION_PAN_RIGHT, 1);
+  } else { /* what is under the pointer stays there */
+    int64_t time = view->cursor.time;
+    int column = mouse->column < view->left ? 0 : mouse->column - view->left;
+    view->cursor.time = bt_time_add(view->origin, bt_time_mul(column, view->width));
+    bt_navigate(view, mouse->wheel < 0 ? BT_ACTION_ZOOM_IN : BT_ACTION_ZOOM_OUT, 1);
+    view->cursor.time = time;
   }
 }
 

@@ -138,6 +138,17 @@ static void go_to_producer(bt_view *view, bool consumer) {
   }
 }
 
+static void go_to_mark(bt_view *view) {
+  if (!view->marked) {
+    bt_view_say(view, "there is no mark: M sets one");
+    return;
+  }
+  int64_t here = view->cursor.time;
+  bt_navigate_remember(view);
+  bt_navigate_to(view, view->mark);
+  view->mark = here;
+}
+
 void bt_jump(bt_view *view, bt_action action, unsigned count) {
   for (unsigned i = 0; i < count && view->message[0] == 0; i++) {
     switch (action) {
@@ -148,6 +159,7 @@ void bt_jump(bt_view *view, bt_action action, unsigned count) {
     case BT_ACTION_LARGEST_BUBBLE: largest_bubble(view); break;
     case BT_ACTION_PRODUCER: go_to_producer(view, false); break;
     case BT_ACTION_FOLLOW_MICROBATCH: go_to_producer(view, true); break;
+    case BT_ACTION_GO_TO_MARK: go_to_mark(view); break;
     case BT_ACTION_BACK: back(view); break;
     case BT_ACTION_SEARCH_NEXT: (void)bt_search(view, view->query, 1); break;
     case BT_ACTION_SEARCH_PREVIOUS: (void)bt_search(view, view->query, -1); break;

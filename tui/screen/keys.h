@@ -27,8 +27,15 @@ enum {
   BT_KEY_SHIFT_LEFT,
   BT_KEY_SHIFT_RIGHT,
   BT_KEY_RESIZE,
+  BT_KEY_MOUSE, /* what it did is asked for apart */
   BT_KEY_UNKNOWN
 };
+
+typedef struct bt_mouse { /* where, in cells of the screen */
+  int row, column;
+  int wheel; /* -1 up, 1 down, 0: the first button was pressed */
+  bool shift;
+} bt_mouse;
 
 typedef enum bt_action {
   BT_ACTION_NONE,
@@ -56,12 +63,15 @@ typedef enum bt_action {
   BT_ACTION_PREVIOUS_STEP,
   BT_ACTION_PRODUCER,
   BT_ACTION_FOLLOW_MICROBATCH,
+  BT_ACTION_GO_TO_MARK,
   BT_ACTION_BACK,
   BT_ACTION_SEARCH,
   BT_ACTION_SEARCH_NEXT,
   BT_ACTION_SEARCH_PREVIOUS,
   BT_ACTION_LANES,
   BT_ACTION_ALL_LANES,
+  BT_ACTION_MARK,
+  BT_ACTION_SAVE_PICTURE,
   BT_ACTION_NEXT_REPLICA,
   BT_ACTION_PREVIOUS_REPLICA,
   BT_ACTION_SCOPE,
@@ -74,6 +84,8 @@ typedef enum bt_action {
   BT_ACTION_STEP_ONCE,
   BT_ACTION_SLOWER,
   BT_ACTION_FASTER,
+  BT_ACTION_SAVE_TEXT,
+  BT_ACTION_MOUSE,
   BT_ACTION_HELP,
   BT_ACTION_REDRAW,
   BT_ACTION_SUSPEND,

@@ -307,6 +307,18 @@ static void change(bt_view *view, bt_action action, unsigned count) {
     break;
   case BT_ACTION_LANES: toggle_lanes(view); break;
   case BT_ACTION_ALL_LANES: toggle_all_lanes(view); break;
+  case BT_ACTION_MARK:
+    view->marked = !view->marked || view->mark != view->cursor.time;
+    view->mark = view->cursor.time;
+    bt_view_say(view, view->marked ? "mark set: the line below tells the time from it" : "mark taken away");
+    break;
+  case BT_ACTION_SAVE_PICTURE: view->save_picture = true; break;
+  case BT_ACTION_SAVE_TEXT: view->save_text = true; break;
+  case BT_ACTION_MOUSE:
+    view->mouse = !view->mouse;
+    bt_view_say(view,
+                view->mouse ? "mouse on: to copy from the screen, hold Shift or switch it off with x" : "mouse off");
+    break;
   case BT_ACTION_NEXT_REPLICA: next_replica(view, count); break;
   case BT_ACTION_PREVIOUS_REPLICA: next_replica(view, -(int64_t)count); break;
   case BT_ACTION_NEXT_PAGE:

@@ -8,6 +8,9 @@
 /* Updates the view and draws it. view->trace and view->lods must be set. The grid gets the given size. */
 bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns);
 
+/* Handles the mouse. */
+void bt_screen_mouse(bt_view *view, const bt_mouse *mouse);
+
 /* Handles one key: changes the view, or says why not in its message line. */
 void bt_screen_key(bt_view *view, bt_key key);
 

@@ -215,6 +215,7 @@ bt_key bt_terminal_key(bt_terminal *terminal) {
       {KEY_PPAGE, BT_KEY_PAGE_UP},    {KEY_NPAGE, BT_KEY_PAGE_DOWN},     {KEY_BTAB, BT_KEY_BACK_TAB},
       {KEY_DC, BT_KEY_DELETE},        {KEY_BACKSPACE, BT_KEY_BACKSPACE}, {KEY_ENTER, BT_KEY_ENTER},
       {KEY_SLEFT, BT_KEY_SHIFT_LEFT}, {KEY_SRIGHT, BT_KEY_SHIFT_RIGHT},  {KEY_RESIZE, BT_KEY_RESIZE},
+      {KEY_MOUSE, BT_KEY_MOUSE},
   };
   int got = get_wch(&key);
   if (got == ERR) return BT_KEY_NONE;
@@ -227,6 +228,26 @@ bt_key bt_terminal_key(bt_terminal *terminal) {
   if (key == '\r') return BT_KEY_ENTER;
   if (key == 0x7F) return BT_KEY_BACKSPACE;
   return key == 0 ? BT_KEY_UNKNOWN : (bt_key)key;
+}
+
+void bt_terminal_mouse(bt_terminal *terminal, bool on) {
+  (void)terminal;
+  mouseinterval(0);
+  mousemask(on ? BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED | BUTTON_SHIFT : 0, NULL);
+}
+
+bool bt_terminal_mouse_event(bt_terminal *terminal, bt_mouse *mouse) {
+  MEVENT event;
+  (void)terminal;
+  if (getmouse(&event) != OK) return false;
+  bool up = (event.bstate & BUTTON4_PRESSED) != 0, down = (event.bstate & BUTTON5_PRESSED) != 0;
+  *mouse = (bt_mouse){.row = event.y,
+                      .column = event.x,
+                      .wheel = up     ? -1
+                               : down ? 1
+                                      : 0,
+                      .shift = (event.bstate & BUTTON_SHIFT) != 0};
+  return up || down || (event.bstate & BUTTON1_PRESSED) != 0;
 }
 
 void bt_terminal_redraw(bt_terminal *terminal) {

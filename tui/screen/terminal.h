@@ -39,6 +39,10 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
 bool bt_terminal_behind(const bt_terminal *terminal);
 /* The next key that was typed, BT_KEY_NONE: none waits. */
 bt_key bt_terminal_key(bt_terminal *terminal);
+/* Asks for the mouse, or leaves it to the terminal, which can then copy with it. */
+void bt_terminal_mouse(bt_terminal *terminal, bool on);
+/* What the mouse did: after BT_KEY_MOUSE. False: nothing that matters. */
+bool bt_terminal_mouse_event(bt_terminal *terminal, bt_mouse *mouse);
 /* Draw everything anew with the next frame. */
 void bt_terminal_redraw(bt_terminal *terminal);
 /* Leaves the screen, stops the process as Ctrl-Z does, and comes back when it is continued. */

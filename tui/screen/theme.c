@@ -185,10 +185,11 @@ uint32_t bt_theme_glyph(const bt_theme *theme, bt_glyph glyph) {
     uint32_t utf8;
     char ascii;
   } glyphs[] = {
-      [BT_GLYPH_DOT] = {0xB7, '.'},      [BT_GLYPH_DOWN] = {0x25BE, 'v'},    [BT_GLYPH_UP] = {0x25B4, '^'},
-      [BT_GLYPH_BOTH] = {0x2195, 'x'},   [BT_GLYPH_POINTER] = {0x25B8, '>'}, [BT_GLYPH_CURSOR] = {0x25BE, 'v'},
-      [BT_GLYPH_RULE] = {0x2500, '-'},   [BT_GLYPH_STEP] = {0x2502, '|'},    [BT_GLYPH_LIVE] = {0x25CF, '*'},
-      [BT_GLYPH_PAUSED] = {0x2016, '='}, [BT_GLYPH_MIDDOT] = {0xB7, '-'},    [BT_GLYPH_MORE] = {0x2026, '~'},
+      [BT_GLYPH_DOT] = {0xB7, '.'},    [BT_GLYPH_DOWN] = {0x25BE, 'v'},    [BT_GLYPH_UP] = {0x25B4, '^'},
+      [BT_GLYPH_BOTH] = {0x2195, 'x'}, [BT_GLYPH_POINTER] = {0x25B8, '>'}, [BT_GLYPH_CURSOR] = {0x25BE, 'v'},
+      [BT_GLYPH_MARK] = {0x25C6, '#'}, [BT_GLYPH_RULE] = {0x2500, '-'},    [BT_GLYPH_STEP] = {0x2502, '|'},
+      [BT_GLYPH_LIVE] = {0x25CF, '*'}, [BT_GLYPH_PAUSED] = {0x2016, '='},  [BT_GLYPH_MIDDOT] = {0xB7, '-'},
+      [BT_GLYPH_MORE] = {0x2026, '~'},
   };
   return theme->utf8 ? glyphs[glyph].utf8 : (uint32_t)glyphs[glyph].ascii;
 }

@@ -101,6 +101,7 @@ typedef enum bt_glyph {
   BT_GLYPH_BOTH,
   BT_GLYPH_POINTER, /* the row of the cursor */
   BT_GLYPH_CURSOR, /* the column of the cursor, on the axis */
+  BT_GLYPH_MARK, /* a mark, on the axis */
   BT_GLYPH_RULE, /* horizontal */
   BT_GLYPH_STEP, /* a step's boundary */
   BT_GLYPH_LIVE,

@@ -119,6 +119,10 @@ typedef struct bt_view {
   char query[BT_VIEW_QUERY];
   char message[200];
   bool quit, suspend, redraw;
+  bool mouse; /* wanted from the terminal */
+  bool save_picture, save_text; /* for the program, which clears them */
+  bool marked;
+  int64_t mark; /* a time that others are measured from */
   bt_place history[BT_VIEW_HISTORY];
   size_t history_count;
 
