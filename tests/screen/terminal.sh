@@ -42,6 +42,16 @@ pane_has '▸  0' || fail 'the cursor is on stage 0'
 "$bubbletop" "$work/run" --save-screen "$work/saved" --utf8 || fail 'save-screen'
 shows_what_was_saved() { t capture-pane -p | sed 's/ *$//' | cmp -s - "$work/saved"; }
 wait_for 'the terminal shows what --save-screen writes, once the account is there' shows_what_was_saved
+
+# moved sideways, each move a frame of its own: what was scrolled on the terminal is what would have been drawn
+keys='+ + + Right Right L Left Left H Right Left'
+same_as_saved() { t capture-pane -p | sed 's/ *$//' >"$work/shown"; diff "$work/saved" "$work/shown" >"$work/diff"; }
+for key in $keys; do
+  t send-keys "$key"
+  sleep 0.15
+done
+"$bubbletop" "$work/run" --save-screen "$work/saved" --utf8 --script "$keys" || fail 'save-screen after moves'
+wait_for 'moves end at the same screen' same_as_saved
 t send-keys j w
 wait_for 'w goes to a block' pane_has 'F mb'
 

@@ -32,40 +32,46 @@ typedef struct fixture {
   int stages, rows, columns;
 } fixture;
 
+/* Adds what ended in [from, to). */
+static void add(fixture *f, bt_rank *rank, const bt_event *event, int64_t from, int64_t to) {
+  int64_t end = event->start + event->duration;
+  if (end >= from && end < to) assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, event), BT_OK);
+}
+
 /* 1F1B-like: alternating F and B with bubbles, and the messages between stages. */
 static void run_until(fixture *f, int64_t from, int64_t to) {
   for (int stage = 0; stage < f->stages; stage++) {
     bt_rank *rank = bt_trace_rank(f->trace, stage);
     rank->layout.pp_rank = stage;
     rank->layout.pp_size = f->stages;
-    for (int64_t i = from / PERIOD; i < to / PERIOD; i++) {
+    for (int64_t i = from > PERIOD ? from / PERIOD - 1 : 0; i <= to / PERIOD; i++) {
       bt_event event;
       if (i % 16 == 0) { /* a step is 16 pairs of F and B */
         bt_event_init(&event, BT_STEP_END);
         event.start = i * PERIOD;
         event.step = i / 16 - 1;
-        if (i > 0) assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, &event), BT_OK);
+        if (i > 0) add(f, rank, &event, from, to);
         event.code = BT_STEP_BEGIN;
         event.step++;
-        assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, &event), BT_OK);
+        add(f, rank, &event, from, to);
       }
       bt_event_init(&event, BT_F);
       event.start = i * PERIOD + stage * 120000;
       event.duration = FORWARD;
       event.microbatch = (int32_t)(i % 16);
-      assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, &event), BT_OK);
+      add(f, rank, &event, from, to);
       event.code = BT_B;
       event.start += FORWARD + 700000;
       event.duration = BACKWARD;
-      assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, &event), BT_OK);
+      add(f, rank, &event, from, to);
       if (stage + 1 == f->stages) continue;
       event.code = BT_SEND_F;
       event.duration = 300000;
       event.peer = stage + 1;
       event.start -= 700000;
-      assert_int_equal(bt_trace_add(f->trace, rank, 0, 1, &event), BT_OK);
+      add(f, rank, &event, from, to);
     }
-    assert_int_equal(bt_trace_settle(f->trace, rank, to), BT_OK);
+    assert_int_equal(bt_trace_settle(f->trace, rank, to - 2 * PERIOD), BT_OK);
   }
 }
 
@@ -118,7 +124,7 @@ static long frame(fixture *f) {
   return (long)(lseek(fileno(f->out), 0, SEEK_END) - before);
 }
 
-/* A live view whose picture moves by `cells` columns a frame: the most bytes of ten frames. */
+/* A live view, drawn whenever so many cells' time has passed: the most bytes of frames that moved by up to six cells. */
 static long live_frame(int stages, int rows, int columns, int cells) {
   fixture f;
   start(&f, stages, rows, columns);
@@ -127,15 +133,18 @@ static long live_frame(int stages, int rows, int columns, int cells) {
   f.view.placed = true;
   (void)frame(&f);
   long most = 0;
+  int moved = 0;
   int64_t now = 2000000000;
-  for (int i = 0; i < 10; i++) {
+  for (int i = 0; i < 60; i++) {
     run_until(&f, now, now + cells * f.view.width);
     now += cells * f.view.width;
     long bytes = frame(&f);
+    if (f.grid.shift.columns > 6) continue;
+    if (f.grid.shift.columns > moved) moved = f.grid.shift.columns;
     if (bytes > most) most = bytes;
   }
   stop(&f);
-  print_message("live frame at %dx%d, %d rows, %d cells: %ld bytes\n", columns, rows, stages, cells, most);
+  print_message("live frame at %dx%d, %d rows, up to %d cells: %ld bytes\n", columns, rows, stages, moved, most);
   return most;
 }
 
@@ -152,8 +161,10 @@ static void test_nothing_when_nothing_changed(void **unused) {
 
 static void test_live_frames(void **unused) {
   (void)unused;
-  assert_true(live_frame(8, 24, 80, 5) <= 1024);
-  assert_true(live_frame(20, 24, 80, 5) <= 2048);
+  for (int cells = 1; cells <= 6; cells += cells < 5 ? 4 : 1) {
+    assert_true(live_frame(8, 24, 80, cells) <= 1024);
+    assert_true(live_frame(20, 24, 80, cells) <= 2048);
+  }
 }
 
 static void test_panning(void **unused) {
@@ -171,8 +182,14 @@ static void test_panning(void **unused) {
   long one = frame(&f);
   f.view.origin += 8 * f.view.width;
   long eight = frame(&f);
-  print_message("scroll by 1 cell %ld bytes, by 8 %ld, a full repaint %ld\n", one, eight, full);
+  f.view.origin -= f.view.width;
+  long back = frame(&f);
+  f.view.origin -= 8 * f.view.width;
+  long far_back = frame(&f);
+  print_message("scroll by 1 cell %ld bytes, by 8 %ld, back by 1 %ld, by 8 %ld, a full repaint %ld\n", one, eight, back,
+                far_back, full);
   assert_true(one * 8 < full && eight * 4 < full);
+  assert_true(back * 8 < full && far_back * 4 < full);
   stop(&f);
 }
 

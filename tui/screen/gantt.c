@@ -7,6 +7,7 @@
 
 /* What an eighth of a cell holds: nothing, or a colour. */
 enum { NOTHING = 0 };
+enum { WIDE = 8 }; /* cells: a block that shows so much of itself beside its number is labelled there */
 
 typedef struct painter {
   bt_view *view;
@@ -187,6 +188,7 @@ static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
 
 typedef struct block { /* consecutive segments of one span, in eighths */
   int from, to;
+  int hidden; /* so much of it lies before the left edge */
   size_t span;
 } block;
 
@@ -214,23 +216,34 @@ static int label_of(const painter *p, size_t index, char *out, size_t room) {
   return snprintf(out, room, "%d", (int)span->microbatch);
 }
 
+/* The number of a block, centred on it. While the picture runs, the number of a block that leaves goes with it, and all its
+ * cells have the colours of the number: nothing is to be written but what comes in. */
 static void label_block(painter *p, const block *b) {
   if (is_bubble(p, b->span)) return;
-  int from = (b->from + 7) / 8, to = b->to / 8;
-  if (b->to - b->from < 8 + 6 || to == from) return; /* too narrow for one figure */
+  int hidden = p->running ? b->hidden : 0, begin = b->from - hidden;
+  int from = (b->from + 7) / 8, to = b->to / 8, first = from - hidden / 8;
+  if (b->to - begin < 8 + 6 || to == from) return; /* too narrow for one figure */
   char text[16];
   int length = label_of(p, b->span, text, sizeof text);
-  if (length <= 0 || to - from < length || b->to - b->from < 8 * length + 6) return; /* calm where it is tight */
-  for (int column = from; column < to; column++) { /* other spans may lie in it, and aggregated columns */
-    if (p->view->eighths[column * 8] != (uint8_t)span_color(p, b->span)) return;
-  }
+  if (length <= 0 || to - first < length || b->to - begin < 8 * length + 6) return; /* calm where it is tight */
   bt_color block_color = span_color(p, b->span);
+  for (int column = from; column < to; column++) { /* other spans may lie in it, and aggregated columns */
+    if (p->view->eighths[column * 8] != (uint8_t)block_color) return;
+  }
   bt_color kind = bt_theme_kind(p->track->spans[b->span].kind);
   bt_color fg = block_color == BT_COLOR_SELECT ? kind : bt_theme_text_on(block_color);
   /* centred on the block itself, not on its whole cells */
-  int at = (b->from + b->to - length * 8 + 4) / 16;
-  if (at < from) at = from;
+  int twice = begin + b->to - length * 8 + 4, at = twice >= 0 ? twice / 16 : -((15 - twice) / 16);
+  if (at < first) at = first;
   if (at + length > to) at = to - length;
+  int filled = from;
+  if (from > 0) { /* the cell before, if it was taken for a whole one */
+    const bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + from - 1);
+    if (cell->glyph == ' ' && cell->bg == block_color) filled--;
+  }
+  bt_grid_fill(p->grid, p->y, p->view->left + filled, to - filled, ' ', fg, block_color, 0);
+  if (at < from && to - from < length + WIDE) return;
+  if (at < from) at = from;
   bt_grid_text(p->grid, p->y, p->view->left + at, length, text, fg, block_color,
                block_color == BT_COLOR_SELECT ? BT_ATTR_BOLD : 0);
 }
@@ -259,6 +272,14 @@ static void letter_block(painter *p, const block *b) {
   }
 }
 
+/* How much of the block lies before the left edge, in eighths. */
+static int hidden_part(const painter *p, const bt_lod_segment *segment) {
+  int64_t start = p->track->spans[segment->span].start;
+  if (start >= segment->start) return 0;
+  double eighths = (double)bt_time_sub(segment->start, start) * p->scale;
+  return eighths < 8000 ? (int)(eighths + 0.5) : 8000;
+}
+
 /* The next one that lasts at least `least`. */
 static bool next_block(const painter *p, size_t *at, int64_t least, block *b) {
   const bt_lod_segments *segments = &p->view->segments;
@@ -268,6 +289,7 @@ static bool next_block(const painter *p, size_t *at, int64_t least, block *b) {
     if (segment->start >= p->clip) return false;
     if (bt_time_sub(end, segment->start) < least) continue;
     *b = (block){.from = eighth_of(p, segment->start), .to = eighth_of(p, end), .span = segment->span};
+    if (b->from == 0) b->hidden = hidden_part(p, segment);
     return true;
   }
   return false;
@@ -328,24 +350,26 @@ static void paint_open(painter *p) {
 }
 
 /* While the picture runs every byte counts: a few whole cells beside partial ones are drawn in the foreground, as those are,
- * instead of as background. */
-static void economize(painter *p, int y) {
+ * instead of as background. `hidden`: what of the first block has left already, in eighths. */
+static void economize(painter *p, int y, int hidden) {
   enum { FEW = 4 };
   int end = p->view->left + p->view->columns;
+  hidden /= 8;
   for (int x = p->view->left; x < end;) {
     const bt_cell *cell = bt_grid_at(p->grid, y, x);
     uint8_t color = cell->bg;
     int run = 0;
     bool blank = true;
     while (x + run < end && cell[run].bg == color && !(cell[run].attributes & BT_ATTR_REVERSE)) {
-      blank = blank && cell[run].glyph == ' ';
+      blank = blank && cell[run].glyph == ' ' && cell[run].fg == BT_COLOR_DEFAULT;
       run++;
     }
     if (run == 0) run = 1;
-    if (color != BT_COLOR_DEFAULT && blank && run <= FEW) {
+    if (color != BT_COLOR_DEFAULT && blank && run + hidden <= FEW) {
       bt_grid_fill(p->grid, y, x, run, bt_glyph_left(8), (bt_color)color, BT_COLOR_DEFAULT, 0);
     }
     x += run;
+    hidden = 0;
   }
 }
 
@@ -378,7 +402,9 @@ static void draw_fine(painter *p) {
   memset(view->eighths, NOTHING, (size_t)view->columns * 8);
   block b, previous;
   bool any = false;
+  int hidden = 0; /* of the first one */
   for (size_t at = 0; next_block(p, &at, 0, &b);) {
+    if (!any) hidden = b.hidden;
     paint_block(p, &b, any ? &previous : NULL);
     previous = b;
     any = true;
@@ -396,7 +422,7 @@ static void draw_fine(painter *p) {
     label_block(p, &b);
   paint_why(p, true);
   for (int y = p->top; y < p->top + p->height && p->running; y++)
-    economize(p, y);
+    economize(p, y, hidden);
 }
 
 static void draw_letters(painter *p) {

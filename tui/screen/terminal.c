@@ -3,6 +3,10 @@
 #include "tui/screen/terminal.h"
 
 #include <curses.h>
+#include <term.h>
+/* macros of <term.h> */
+#undef columns
+#undef lines
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -127,14 +131,31 @@ static void synchronize(bt_terminal *t, bool begin) {
   fflush(t->out);
 }
 
+/* curses writes over short gaps rather than to jump them: blanks there get the colour of what stands before them, which
+ * saves switching it off and on again. */
+static void put_gap(bt_terminal *t, const bt_grid *grid, int row, int from, int to, const bt_theme *theme) {
+  enum { SHORT = 8 };
+  const bt_cell *cells = &grid->cells[(size_t)row * (size_t)grid->columns];
+  if (from < 0 || to - from < 2 || to - from > SHORT) return;
+  if (cells[from].bg != BT_COLOR_DEFAULT || cells[from].attributes != 0) return;
+  for (int i = from + 1; i < to; i++) {
+    if (cells[i].glyph != ' ' || cells[i].bg != BT_COLOR_DEFAULT || cells[i].attributes != 0) return;
+  }
+  for (int i = from + 1; i < to; i++)
+    put_cell(t, row, i, &(bt_cell){.glyph = ' ', .fg = cells[from].fg}, theme);
+}
+
 /* Puts into the window what differs from what it holds. */
 static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
   bool any = t->fresh;
   for (int row = 0; row < grid->rows; row++) {
+    int last = -1; /* put */
     for (int column = 0; column < grid->columns; column++) {
       size_t at = (size_t)row * (size_t)grid->columns + (size_t)column;
       if (!t->fresh && same_cell(&grid->cells[at], &t->shown.cells[at])) continue;
+      put_gap(t, grid, row, last, column, theme);
       put_cell(t, row, column, &grid->cells[at], theme);
+      last = column;
       t->shown.cells[at] = grid->cells[at];
       any = true;
     }
@@ -143,33 +164,64 @@ static bool put_differences(bt_terminal *t, const bt_grid *grid, const bt_theme 
   return any;
 }
 
-/* Whether fewer cells of a row are left to write after it has moved. */
+/* Whether fewer cells of a row are left to write after it has moved by so many columns to the left (negative: right). */
 static bool better_moved(const bt_cell *old, const bt_cell *new, int width, int by) {
   int here = 0, moved = 2; /* moving itself is not free; what changes in place is scattered, which costs twice */
   for (int i = 0; i < width; i++) {
+    bool kept = i + by >= 0 && i + by < width;
+    if (old[i].glyph == 0) return false; /* half of a wide character */
     here += !same_cell(&old[i], &new[i]);
-    moved += i + by < width ? !same_cell(&old[i + by], &new[i]) : new[i].glyph != ' ';
+    moved += kept ? !same_cell(&old[i + by], &new[i]) : new[i].glyph != ' ';
   }
   return moved < here * 2;
 }
 
-/* Shows the old picture moved to the left, the new columns blank: then curses finds that characters were deleted and
- * writes that instead of whole rows. (It inserts characters only into rows that end blank, so moving to the right saves
- * nothing.) */
-static void scroll_first(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
-  const bt_shift *shift = &grid->shift;
-  int width = grid->columns - shift->left, kept = width - shift->columns;
-  for (int row = shift->top; row < shift->bottom; row++) {
-    bt_cell *cells = bt_grid_at(&t->shown, row, shift->left);
-    const bt_cell *new = &grid->cells[(size_t)row * (size_t)grid->columns + (size_t)shift->left];
-    if (!better_moved(cells, new, width, shift->columns)) continue;
-    memmove(cells, cells + shift->columns, (size_t)kept * sizeof *cells);
-    for (int i = kept; i < width; i++)
-      cells[i] = (bt_cell){.glyph = ' '};
-    for (int i = 0; i < width; i++)
-      put_cell(t, row, shift->left + i, &cells[i], theme);
+static void move_cells(bt_cell *cells, int width, int by) {
+  int from = by > 0 ? by : 0, to = by > 0 ? 0 : -by, kept = width - from - to;
+  memmove(cells + to, cells + from, (size_t)kept * sizeof *cells);
+  for (int i = 0; i < width; i++) {
+    if (i < to || i >= to + kept) cells[i] = (bt_cell){.glyph = ' '};
   }
-  refresh();
+}
+
+static bool is_plain(const char *capability) {
+  return capability != NULL && strstr(capability, "$<") == NULL; /* it wants no pauses */
+}
+
+static bool can_scroll(void) {
+  return is_plain(cursor_address) && is_plain(parm_ich) && is_plain(parm_dch) && is_plain(save_cursor) &&
+         is_plain(restore_cursor) && is_plain(exit_attribute_mode);
+}
+
+/* Moves the rows of the old picture that come nearer to the new one by it. curses does not do it: it inserts characters
+ * only into rows that end blank, and takes sideways moves for moves of whole rows, since those of a pipeline look alike.
+ * So it is done on the terminal, in curses' idea of the terminal, and in the window. */
+static void scroll_first(bt_terminal *t, const bt_grid *grid) {
+  const bt_shift *shift = &grid->shift;
+  int width = grid->columns - shift->left, by = abs(shift->columns), at = -1;
+  fputs(save_cursor, t->out); /* curses does not notice */
+  fputs(exit_attribute_mode, t->out);
+  for (int row = shift->top; row < shift->bottom; row++) {
+    bt_cell *old = bt_grid_at(&t->shown, row, shift->left);
+    const bt_cell *new = &grid->cells[(size_t)row * (size_t)grid->columns + (size_t)shift->left];
+    if (!better_moved(old, new, width, shift->columns)) continue;
+    bool near = at >= 0 && is_plain(row_address); /* in the right column already */
+    fputs(near ? tiparm(row_address, row) : tiparm(cursor_address, row, shift->left), t->out);
+    fputs(tiparm(shift->columns > 0 ? parm_dch : parm_ich, by), t->out);
+    move_cells(old, width, shift->columns);
+    for (int i = 0; i < by; i++) {
+      if (shift->columns > 0) {
+        mvwdelch(curscr, row, shift->left);
+        mvdelch(row, shift->left);
+      } else {
+        mvwinsch(curscr, row, shift->left, ' ');
+        mvinsch(row, shift->left, ' ');
+      }
+    }
+    at = row;
+  }
+  fputs(restore_cursor, t->out);
+  fflush(t->out);
 }
 
 bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_theme *theme) {
@@ -181,10 +233,11 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
     erase();
   }
   int width = grid->columns - grid->shift.left;
-  bool shifts = !t->fresh && grid->shift.columns > 0 && grid->shift.columns <= width / 2;
+  int by = grid->shift.columns;
+  bool shifts = !t->fresh && by != 0 && abs(by) <= width / 2 && can_scroll();
   if (shifts) {
     synchronize(t, true);
-    scroll_first(t, grid, theme);
+    scroll_first(t, grid);
   }
   bool moved = t->shown.cursor_row != grid->cursor_row || t->shown.cursor_column != grid->cursor_column;
   if (put_differences(t, grid, theme) || moved || shifts) {
