@@ -14,6 +14,7 @@ enum { LABELS = 8, LEVELS = 6, NUMBERS = 7 /* columns a cell with a number takes
 /* One allocation. Cells are by stage, then replica. */
 struct bt_matrix {
   int64_t from, to;
+  int64_t step; /* whose window that is; INT64_MIN: of none */
   uint64_t generation, reordered;
   bool complete; /* all ranks had come to `to`: it will not change */
   size_t stages, replicas;
@@ -65,14 +66,34 @@ static int32_t stage_of_row(const bt_view *view, size_t row) {
 }
 
 /* The last whole step, or what is visible where there is none. */
-static void range_of(bt_view *view, int64_t *from, int64_t *to) {
+static void range_of(bt_view *view, int64_t *from, int64_t *to, int64_t *id) {
   size_t step;
+  *id = INT64_MIN;
   *from = view->origin;
   *to = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
   if (bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &step)) {
     *from = view->steps.items[step].from;
     *to = view->steps.items[step].to;
+    *id = view->steps.items[step].id;
   }
+}
+
+static int64_t busy_of(const bt_view *view, size_t r, int64_t from, int64_t to) {
+  bt_lod_sum sum;
+  bt_lod_range(bt_lod_of(view->lods, r, BT_LANE_COMPUTE), &view->trace->ranks[r].tracks[BT_LANE_COMPUTE], from, to,
+               &sum);
+  return bt_lod_busy(&sum, BT_LANE_COMPUTE);
+}
+
+/* What a rank computed in the step. Replicas drift apart, so its part is between its own marks, where it has them. */
+static int64_t compute_of(const bt_view *view, const bt_matrix *matrix, size_t r) {
+  const bt_rank *rank = &view->trace->ranks[r];
+  for (size_t i = rank->step_count; matrix->step != INT64_MIN && i-- > 0;) {
+    const bt_step *step = &rank->steps[i];
+    if (step->id == matrix->step && step->begin != INT64_MIN && step->end != INT64_MIN)
+      return busy_of(view, r, step->begin, step->end);
+  }
+  return busy_of(view, r, bt_raw_time(rank, matrix->from), bt_raw_time(rank, matrix->to));
 }
 
 static void fill(bt_view *view, bt_matrix *matrix) {
@@ -84,14 +105,12 @@ static void fill(bt_view *view, bt_matrix *matrix) {
     int32_t replica = bt_rank_replica(rank);
     if (row == SIZE_MAX || bt_rank_stage(rank) != stage) row = row_of_stage(view, stage = bt_rank_stage(rank));
     if (row >= matrix->stages || replica < 0 || (size_t)replica >= matrix->replicas) continue;
-    bt_lod_sum sum;
-    bt_lod_range(bt_lod_of(view->lods, r, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                 bt_raw_time(rank, matrix->from), bt_raw_time(rank, matrix->to), &sum);
-    float busy = (float)bt_lod_busy(&sum, BT_LANE_COMPUTE);
+    float busy = (float)busy_of(view, r, bt_raw_time(rank, matrix->from), bt_raw_time(rank, matrix->to));
     float bubble = 1 - busy / (float)bt_time_sub(matrix->to, matrix->from);
+    float compute = (float)compute_of(view, matrix, r);
     matrix_cell *cell = &matrix->cells[row * matrix->replicas + (size_t)replica];
-    if (cell->members == 0 || busy > cell->compute) {
-      cell->compute = busy;
+    if (cell->members == 0 || compute > cell->compute) {
+      cell->compute = compute;
       cell->rank = rank->rank;
     }
     cell->bubble = (cell->bubble * (float)cell->members + bubble) / (float)(cell->members + 1);
@@ -107,8 +126,8 @@ static void fill(bt_view *view, bt_matrix *matrix) {
 }
 
 static bt_status update(bt_view *view) {
-  int64_t from, to;
-  range_of(view, &from, &to);
+  int64_t from, to, step;
+  range_of(view, &from, &to, &step);
   bt_matrix *matrix = view->matrix;
   size_t stages = view->rows.stages, replicas = (size_t)view->rows.replicas;
   if (replicas > view->trace->rank_count) replicas = view->trace->rank_count; /* a number that is not to be believed */
@@ -119,6 +138,7 @@ static bt_status update(bt_view *view) {
   if (matrix == NULL) return BT_ERR_NOMEM;
   *matrix = (bt_matrix){.from = from,
                         .to = to,
+                        .step = step,
                         .generation = view->trace->generation,
                         .reordered = view->trace->reordered,
                         .stages = stages,
