@@ -63,6 +63,8 @@ if infocmp tmux-256color 2>/dev/null | grep -qF 'kmous=\E[M'; then
   wait_for 'a click selects the row' pane_has '▸  1'
   t send-keys x
   wait_for 'x gives it back' pane_has 'mouse off'
+  t send-keys k
+  wait_for 'the next key takes the message away' pane_lacks 'mouse off'
 fi
 
 # resize, down to too small and back
