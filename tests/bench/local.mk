@@ -26,7 +26,7 @@ tests_bench_bench_load_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
 bench_programs += tests/bench/bench_frame
 tests_bench_bench_frame_SOURCES = tests/bench/bench_frame.c
-tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
+tests_bench_bench_frame_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm -lm
 
 bench_programs += tests/bench/bench_report
 tests_bench_bench_report_SOURCES = tests/bench/bench_report.c
@@ -35,6 +35,10 @@ tests_bench_bench_report_LDADD = libanalysis.la libformats.la libwire.la $(MSGPA
 bench_programs += tests/bench/bench_nvtx
 tests_bench_bench_nvtx_SOURCES = tests/bench/bench_nvtx.c tests/capture/nvtx_client.c tests/capture/nvtx_client.h
 tests_bench_bench_nvtx_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+
+bench_programs += tests/bench/bench_bytes
+tests_bench_bench_bytes_SOURCES = tests/bench/bench_bytes.c tests/screen/watch.c tests/screen/watch.h
+tests_bench_bench_bytes_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
 
 EXTRA_PROGRAMS += $(bench_programs)
 
