@@ -14,3 +14,9 @@ unit_programs += tests/unit/test_gaps
 tests_unit_test_gaps_SOURCES = tests/unit/test_gaps.c tests/unit/account_trace.h tests/unit/account_simulated.h
 tests_unit_test_gaps_CFLAGS = $(unit_cflags)
 tests_unit_test_gaps_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+
+unit_programs += tests/unit/test_hang
+tests_unit_test_hang_SOURCES = tests/unit/test_hang.c
+tests_unit_test_hang_CFLAGS = $(unit_cflags)
+tests_unit_test_hang_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm

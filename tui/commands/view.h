@@ -37,6 +37,10 @@ typedef struct bt_feeder {
   bool loading, indexing, ended;
   bool failed;
   bt_error error;
+  bool gone; /* no life has ended in good order, none lives */
+  int32_t *watched; /* ranks on the screen, NULL: all */
+  size_t watched_count;
+  bool watch_changed;
   size_t problems;
   char problem[256];
   bool step_known; /* the step that the screen shows as the last one: it is accounted for when there is time */

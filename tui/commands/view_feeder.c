@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,14 +47,39 @@ static void index_all(bt_feeder *feeder) {
   }
 }
 
+/* Both lists go by rank, so the search goes on where it was. */
+static bool is_dead(const bt_problem *problems, size_t count, int32_t rank, size_t *at) {
+  for (size_t i = 0; i < count; i++, *at = *at + 1 < count ? *at + 1 : 0) {
+    if (problems[*at].kind == BT_PROBLEM_NO_END && problems[*at].rank == rank) return true;
+  }
+  return false;
+}
+
+/* Whether every rank that has not ended is known to have died. A first one that lives answers it. */
+static bool is_gone(const bt_trace *trace, const bt_problem *problems, size_t count) {
+  bool any = false;
+  size_t at = 0;
+  for (size_t i = 0; i < trace->rank_count; i++) {
+    const bt_rank *rank = &trace->ranks[i];
+    if (rank->life_count == 0 || rank->lives[rank->life_count - 1].ended) continue;
+    if (!is_dead(problems, count, rank->rank, &at)) return false;
+    any = true;
+  }
+  return any;
+}
+
 static void note_problems(bt_feeder *feeder) {
   size_t count;
   const bt_problem *problems = bt_run_problems(feeder->run, &count);
+  bool gone = is_gone(bt_run_trace(feeder->run), problems, count);
   lock(feeder);
+  bool news = feeder->gone != gone;
+  feeder->gone = gone;
   feeder->problems = count;
   if (count > 0) memcpy(feeder->problem, problems[0].text, sizeof feeder->problem);
   feeder->problem[sizeof feeder->problem - 1] = 0;
   unlock(feeder);
+  if (news) wake(feeder);
 }
 
 static int64_t now_ms(void) {
@@ -147,11 +173,21 @@ void bt_feeder_account(bt_feeder *feeder) {
   wake(feeder);
 }
 
+/* Ranks that nobody sees are looked at rarely. */
+static void watch(bt_feeder *feeder) {
+  lock(feeder);
+  bool changed = feeder->watch_changed;
+  if (changed) bt_run_watch(feeder->run, feeder->watched, feeder->watched_count);
+  feeder->watch_changed = false;
+  unlock(feeder);
+}
+
 static void *feed(void *context) {
   bt_feeder *feeder = context;
   int64_t problems_at = INT64_MIN;
   while (!feeder->stop) {
     bt_error error = {BT_OK, ""};
+    watch(feeder);
     bt_status status = feeder->ended ? BT_END : bt_run_poll(feeder->run, READ_BYTES, &error);
     bool news = !feeder->ended;
     if (news) index_all(feeder);
@@ -226,6 +262,7 @@ void bt_feeder_close(bt_feeder *feeder) {
     if (pthread_timedjoin_np(feeder->thread, NULL, &until) != 0) return; /* hangs in the file system */
   }
   if (feeder->run != NULL) bt_run_close(feeder->run);
+  free(feeder->watched);
   bt_lod_set_free(&feeder->lods);
   bt_accounting_free(feeder->account);
   bt_gaps_free(feeder->gaps);

@@ -1,11 +1,34 @@
 /* What the screen asks for beside the picture: which gaps of which steps. */
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tui/commands/view.h"
 
 enum { MOST_SPANS = 4000000 }; /* of a trace whose gaps are told apart */
 
+/* The ranks of the replica that is shown, or all of them. Without memory all are watched: slower, not wrong. */
+static void watch(bt_feeder *feeder, const bt_view *view) {
+  size_t count = view->rows.member_count;
+  bool all = count == 0 || count == view->trace->rank_count || view->page == BT_PAGE_MATRIX;
+  int32_t *ranks = all ? NULL : malloc(count * sizeof *ranks);
+  if (ranks == NULL) count = 0;
+  for (size_t i = 0; i < count; i++)
+    ranks[i] = view->rows.members[i].rank;
+  bool changed =
+      count != feeder->watched_count || (count > 0 && memcmp(ranks, feeder->watched, count * sizeof *ranks) != 0);
+  if (!changed) {
+    free(ranks);
+    return;
+  }
+  free(feeder->watched);
+  feeder->watched = ranks;
+  feeder->watched_count = count;
+  feeder->watch_changed = true;
+}
+
 void bt_feeder_listen(bt_feeder *feeder, bt_view *view) {
+  watch(feeder, view);
   feeder->step_known = bt_view_last_step(view, &feeder->step);
   feeder->gaps_wanted = bt_view_wants_gaps(view);
 }

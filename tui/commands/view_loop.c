@@ -25,18 +25,25 @@ static int64_t clock_ns(clockid_t id) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* How old the newest record of the run is, by the clock pairs of its ranks. */
-static int64_t lag_of(const bt_trace *trace) {
-  int64_t now = clock_ns(CLOCK_REALTIME), least = INT64_MAX;
+/* How old the newest record of the run is, and when that was, by the clock pairs of its ranks. */
+static void note_age(bt_feed *feed, const bt_trace *trace) {
+  int64_t newest = INT64_MIN;
   for (size_t i = 0; i < trace->rank_count; i++) {
     const bt_rank *rank = &trace->ranks[i];
     if (rank->clock_count == 0 || rank->heartbeat == INT64_MIN) continue;
     const bt_clock_pair *pair = &rank->clocks[rank->clock_count - 1];
     int64_t real = bt_time_add(bt_time_sub(rank->heartbeat, pair->mono), pair->real);
-    int64_t lag = bt_time_sub(now, real);
-    if (lag < least) least = lag;
+    if (real > newest) newest = real;
   }
-  return least == INT64_MAX ? -1 : least < 0 ? 0 : least;
+  feed->now = clock_ns(CLOCK_REALTIME);
+  feed->lag = -1;
+  feed->newest[0] = 0;
+  if (newest == INT64_MIN) return;
+  int64_t lag = bt_time_sub(feed->now, newest);
+  feed->lag = lag < 0 ? 0 : lag;
+  time_t seconds = (time_t)(newest / 1000000000);
+  struct tm local;
+  if (localtime_r(&seconds, &local) != NULL) (void)strftime(feed->newest, sizeof feed->newest, "%H:%M:%S", &local);
 }
 
 void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_options *options) {
@@ -46,14 +53,17 @@ void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_opti
   bt_run_name(options->paths[0], feed->name, sizeof feed->name);
   feed->loading = feeder->loading;
   feed->indexing = feeder->indexing;
-  feed->live = !feeder->ended && !feeder->failed && !options->replay;
+  feed->gone = feeder->gone && !options->replay;
+  feed->live = !feeder->ended && !feeder->failed && !feeder->gone && !options->replay;
   feed->problems = feeder->problems;
   memcpy(feed->problem, feeder->problem, sizeof feed->problem);
   feed->unaligned = feeder->unaligned;
   feed->verdict = feeder->verdict;
   feed->account = feeder->account;
   feed->gaps = feeder->gaps;
-  feed->lag = feed->live ? lag_of(view->trace) : -1;
+  feed->lag = -1;
+  feed->now = INT64_MIN;
+  if (feed->live || feed->gone) note_age(feed, view->trace);
 }
 
 bt_theme bt_view_theme(const bt_view_options *options) {

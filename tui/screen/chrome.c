@@ -1,4 +1,5 @@
 #include "tui/screen/chrome.h"
+#include "tui/screen/hang.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -58,8 +59,10 @@ static void say_state(const bt_view *view, part *p) {
     p->fg = BT_COLOR_BAR_MUTED;
     bt_text_append(p->text, sizeof p->text, "indexing");
   } else if (!view->feed.live) {
-    p->fg = BT_COLOR_BAR_MUTED;
-    bt_text_append(p->text, sizeof p->text, "ended");
+    p->fg = view->feed.gone ? BT_COLOR_ALERT : BT_COLOR_BAR_MUTED;
+    bt_text_append(p->text, sizeof p->text, view->feed.gone ? "died, no end mark" : "ended");
+    if (view->feed.gone && view->feed.newest[0] != 0)
+      bt_text_append(p->text, sizeof p->text, ", %s", view->feed.newest);
   } else if (view->paused) {
     int64_t behind = bt_time_sub(view->last, bt_view_end(view));
     bt_text_append(p->text, sizeof p->text, "%s paused", mark);
@@ -69,6 +72,11 @@ static void say_state(const bt_view *view, part *p) {
     }
   } else {
     int64_t lag = view->feed.lag;
+    if (lag >= 60000000000 && view->feed.newest[0] != 0) { /* nothing changes any more: neither does this */
+      p->fg = BT_COLOR_ALERT;
+      bt_text_append(p->text, sizeof p->text, "no news since %s", view->feed.newest);
+      return;
+    }
     bt_text_append(p->text, sizeof p->text, "%s live", mark);
     /* in whole seconds once it is long, so that an idle screen writes little */
     if (lag >= 2000000000) {
@@ -293,9 +301,7 @@ void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
                  bold);
     return;
   }
-  const bt_rank *rank = &view->trace->ranks[row->rank_index];
-  bool silent = view->feed.live && !view->replaying && rank->heartbeat != INT64_MIN &&
-                bt_time_sub(view->last, bt_view_time(rank, rank->heartbeat)) > 6000000000;
+  bool silent = bt_hang_stage_silence(view, row) > 0;
   (void)snprintf(text, sizeof text, "%*d%s", wide ? 3 : 3, (int)row->stage, silent ? "!" : "");
   bt_grid_text(grid, y, 1, 5, text, silent ? BT_COLOR_ALERT : fg, BT_COLOR_DEFAULT, bold);
   bt_rate rate;

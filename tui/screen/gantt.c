@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/screen/hang.h"
 #include "tui/screen/text.h"
 
 /* What an eighth of a cell holds: nothing, or a colour. */
@@ -486,6 +487,19 @@ static void draw_cursor(painter *p) {
   }
 }
 
+/* Behind what is known of a stage of which nothing is heard any more. */
+static void draw_silence(painter *p) {
+  int64_t silence = p->row->is_lane ? 0 : bt_hang_stage_silence(p->view, p->row);
+  if (silence == 0) return;
+  char text[40];
+  int length = snprintf(text, sizeof text, " no news %lld s ", (long long)(silence / 1000000000));
+  int column = bt_view_column(p->view, bt_view_time(p->rank, p->rank->last)) + 1;
+  if (column + length > p->view->columns) column = p->view->columns - length;
+  if (column < 0) column = 0;
+  bt_grid_text(p->grid, p->y, p->view->left + column, p->view->columns - column, text, BT_COLOR_ALERT, BT_COLOR_DEFAULT,
+               BT_ATTR_BOLD);
+}
+
 bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   painter p;
   start_painter(&p, view, row, grid, y);
@@ -503,6 +517,7 @@ bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   cut_at_clock(&p);
   draw_step_lines(&p);
   draw_cursor(&p);
+  draw_silence(&p);
   return BT_OK;
 }
 

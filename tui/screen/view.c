@@ -14,6 +14,7 @@ void bt_view_init(bt_view *view, const bt_theme *theme) {
   view->speed = 1;
   view->follow = true;
   view->feed.lag = -1;
+  view->feed.now = INT64_MIN;
   view->cursor.stage = -1;
   view->cursor.rank = -1;
   view->first = INT64_MAX;

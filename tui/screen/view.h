@@ -46,9 +46,12 @@ typedef struct bt_verdict {
 /* What the program knows of the run beside the trace. */
 typedef struct bt_feed {
   char name[128]; /* of the run */
-  bool live; /* followed, and not all lives have ended */
+  bool live; /* followed, and not all lives have ended or died */
   bool loading; /* a first pass over the files is going on */
   bool indexing;
+  bool gone; /* followed and not ended, but those that wrote it are no more */
+  int64_t now; /* real time of day, ns; INT64_MIN: the run is not followed */
+  char newest[16]; /* time of day of the newest record, for a person; empty: unknown */
   int64_t lag; /* ns between now and the newest record; negative: unknown */
   size_t problems; /* as `info` lists them */
   char problem[256]; /* the first one, for a person */
