@@ -40,6 +40,11 @@ bench_programs += tests/bench/bench_bytes
 tests_bench_bench_bytes_SOURCES = tests/bench/bench_bytes.c tests/screen/watch.c tests/screen/watch.h
 tests_bench_bench_bytes_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
 
+bench_programs += tests/bench/bench_latency
+tests_bench_bench_latency_SOURCES = tests/bench/bench_latency.c
+tests_bench_bench_latency_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_bench_bench_latency_LDADD = libbubbletop.la
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 # The peer of bench_span, where LTTng is there: lttng.sh runs it in a recording session.
@@ -54,7 +59,7 @@ endif
 
 EXTRA_DIST += tests/bench/bench_python.py
 
-bench: $(bench_programs) $(bench_peer) samples/pipeline_train
+bench: $(bench_programs) bubbletop $(bench_peer) samples/pipeline_train
 	@for program in $(bench_programs); do ./$$program || exit 1; done
 	@if test '$(PYTHON3)' != no; then $(AM_TESTS_ENVIRONMENT) $(PYTHON3) $(srcdir)/tests/bench/bench_python.py; fi
 	@if test -n '$(bench_peer)'; then bash $(srcdir)/tests/bench/lttng.sh ./$(bench_peer); fi

@@ -1,3 +1,3 @@
 # The view: golden screens, errors, a real terminal.
-TESTS += tests/screen/golden.sh tests/screen/errors.sh tests/screen/terminal.sh
-EXTRA_DIST += tests/screen/golden.sh tests/screen/errors.sh tests/screen/terminal.sh tests/screen/golden
+TESTS += tests/screen/golden.sh tests/screen/errors.sh tests/screen/terminal.sh tests/screen/lost.py
+EXTRA_DIST += tests/screen/lost.py tests/screen/golden.sh tests/screen/errors.sh tests/screen/terminal.sh tests/screen/golden

@@ -87,6 +87,24 @@ static void test_panning(void **unused) {
   watch_stop(&f);
 }
 
+/* What is reckoned is what is written, more or less. */
+static void test_reckoning(void **unused) {
+  (void)unused;
+  watch f;
+  if (!watch_start(&f, 8, 24, 80)) skip();
+  for (int i = 0; i < 20; i++) {
+    f.view.follow = false;
+    f.view.placed = true;
+    if (i == 10) bt_terminal_redraw(f.terminal);
+    uint64_t before = bt_terminal_written(f.terminal);
+    long bytes = watch_frame(&f), reckoned = (long)(bt_terminal_written(f.terminal) - before);
+    f.view.origin += (i % 5) * f.view.width * 7;
+    if (bytes < 300) continue;
+    assert_true(reckoned > bytes / 2 && reckoned < bytes * 2);
+  }
+  watch_stop(&f);
+}
+
 static void test_unknown_type(void **unused) {
   (void)unused;
   bt_terminal *terminal = NULL;
@@ -107,6 +125,7 @@ int main(void) {
       cmocka_unit_test(test_nothing_when_nothing_changed),
       cmocka_unit_test(test_live_frames),
       cmocka_unit_test(test_panning),
+      cmocka_unit_test(test_reckoning),
       cmocka_unit_test(test_unknown_type),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,7 @@ const bt_option bt_view_options_table[] = {
     {"--ascii", NULL, "draw with letters only"},
     {"--light", NULL, "colours for a light background"},
     {"--fps", "N", "frames a second at most, 10 unless given"},
+    {"--max-bytes-per-second", "N", "for a slow line: fewer frames, so that about N bytes a second are sent"},
     {NULL, NULL, NULL},
 };
 
@@ -71,6 +72,11 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
     } else if ((value = value_of("--fps", argc, argv, &i)) != NULL) {
       options->fps = atoi(value);
       if (options->fps < 1 || options->fps > 60) return bt_usage_error("view", "--fps %s: not from 1 to 60", value);
+    } else if ((value = value_of("--max-bytes-per-second", argc, argv, &i)) != NULL) {
+      options->bytes_per_second = atol(value);
+      if (options->bytes_per_second < 100 || options->bytes_per_second > 1000000000) {
+        return bt_usage_error("view", "--max-bytes-per-second %s: not from 100 to 1000000000", value);
+      }
     } else if (argument[0] == '-' && argument[1] != 0) {
       return bt_usage_error("view", "no option '%s', or its value is missing", argument);
     } else {

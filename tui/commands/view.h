@@ -22,6 +22,7 @@ typedef struct bt_view_options {
   int rows, columns; /* of a saved screen */
   bool utf8, ascii, light;
   int fps;
+  long bytes_per_second; /* at most about so many to the terminal; 0: no limit */
 } bt_view_options;
 
 /* Reads a run in a thread of its own, so that a slow file system never holds up a key. Everything below `mutex` belongs to

@@ -83,6 +83,7 @@ typedef struct viewer {
   bt_grid grid;
   int signals; /* a signalfd */
   bool lost, quit;
+  uint64_t written; /* to the terminal, before the last frame */
 } viewer;
 
 static void suspend(viewer *v) {
@@ -140,13 +141,22 @@ static bool take_keys(viewer *v) {
   return any;
 }
 
+/* How long the line takes for what the last frame wrote, ns. */
+static int64_t cost_of_frame(viewer *v) {
+  uint64_t written = bt_terminal_written(v->terminal), bytes = written - v->written;
+  v->written = written;
+  if (v->options->bytes_per_second == 0) return 0;
+  return (int64_t)(bytes * 1000000000 / (uint64_t)v->options->bytes_per_second);
+}
+
 static int loop(viewer *v, int tty) {
-  int64_t frame = 1000000000 / v->options->fps, last_frame = 0, last_tick = clock_ns(CLOCK_MONOTONIC);
+  int64_t frame = 1000000000 / v->options->fps, last_frame = 0, paid = 0, last_tick = clock_ns(CLOCK_MONOTONIC);
   bool dirty = true;
   while (!v->quit && !v->lost && !v->view.quit) {
     int64_t now = clock_ns(CLOCK_MONOTONIC);
-    if (dirty && now - last_frame >= frame && !bt_terminal_behind(v->terminal)) {
+    if (dirty && now - last_frame >= frame && now >= paid && !bt_terminal_behind(v->terminal)) {
       if (draw(v) == BT_ERR_IO) v->lost = true;
+      paid = now + cost_of_frame(v);
       last_frame = now;
       dirty = false;
     }

@@ -8,6 +8,7 @@
 #undef columns
 #undef lines
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,8 @@ struct bt_terminal {
   bool synchronized;
   int pairs[PAIR_SLOTS]; /* 1 + (fg + 1) * 512 + (bg + 1), by pair number */
   int pair_count, pair_limit;
+  uint64_t written; /* an estimate */
+  int last_row, last_column, last_pair; /* of the estimate: where the cell before was put, and how */
 };
 
 static void set_up(void) {
@@ -106,6 +109,17 @@ static int pair_of(bt_terminal *t, int fg, int bg) {
   return t->pair_count;
 }
 
+/* Reckons what curses will write for a cell: its glyph, a new colour, a move of the cursor. */
+static void reckon(bt_terminal *t, int row, int column, const bt_cell *cell, int pair) {
+  enum { COLOR = 17, MOVE = 7 };
+  t->written += cell->glyph < 0x80 ? 1 : 3;
+  if (pair != t->last_pair) t->written += COLOR;
+  if (row != t->last_row || column != t->last_column + 1) t->written += MOVE;
+  t->last_row = row;
+  t->last_column = column;
+  t->last_pair = pair;
+}
+
 static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, const bt_theme *theme) {
   if (cell->glyph == 0) return; /* the right half of a wide character */
   int pair = pair_of(t, bt_theme_number(theme, (bt_color)cell->fg), bt_theme_number(theme, (bt_color)cell->bg));
@@ -117,6 +131,7 @@ static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, c
   cchar_t complex;
   setcchar(&complex, text, attributes, 0, &pair);
   mvadd_wch(row, column, &complex);
+  reckon(t, row, column, cell, pair);
 }
 
 static bool same_cell(const bt_cell *a, const bt_cell *b) {
@@ -208,6 +223,7 @@ static void scroll_first(bt_terminal *t, const bt_grid *grid) {
     bool near = at >= 0 && is_plain(row_address); /* in the right column already */
     fputs(near ? tiparm(row_address, row) : tiparm(cursor_address, row, shift->left), t->out);
     fputs(tiparm(shift->columns > 0 ? parm_dch : parm_ich, by), t->out);
+    t->written += 8;
     move_cells(old, width, shift->columns);
     for (int i = 0; i < by; i++) {
       if (shift->columns > 0) {
@@ -253,7 +269,13 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
 
 bool bt_terminal_behind(const bt_terminal *terminal) {
   int waiting = 0;
+  struct pollfd room = {fileno(terminal->out), POLLOUT, 0}; /* a pseudo terminal does not say how much waits */
+  if (poll(&room, 1, 0) == 0) return true;
   return ioctl(fileno(terminal->out), TIOCOUTQ, &waiting) == 0 && waiting > 0;
+}
+
+uint64_t bt_terminal_written(const bt_terminal *terminal) {
+  return terminal->written;
 }
 
 bt_key bt_terminal_key(bt_terminal *terminal) {

@@ -37,6 +37,8 @@ void bt_terminal_resized(bt_terminal *terminal);
 bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_theme *theme);
 /* Bytes are still on their way to it: a frame had better be left out. */
 bool bt_terminal_behind(const bt_terminal *terminal);
+/* About how many bytes it was sent so far: what to hold against a limit. */
+uint64_t bt_terminal_written(const bt_terminal *terminal);
 /* The next key that was typed, BT_KEY_NONE: none waits. */
 bt_key bt_terminal_key(bt_terminal *terminal);
 /* Asks for the mouse, or leaves it to the terminal, which can then copy with it. */
