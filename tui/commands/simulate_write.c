@@ -216,9 +216,13 @@ static bt_status write_step(writer *to, int32_t rank, bt_error *error) {
     status = add(to, rank, &events[i], error);
   if (status == BT_OK) status = turn_ends(to, rank, error);
   int64_t now = bt_simulation_step_end(to->simulation, rank);
-  if (status == BT_OK && to->streams[rank].heartbeat + HEARTBEAT_EVERY <= now) {
-    status = own_records(to, rank, now, false, error);
+  if (status != BT_OK || to->streams[rank].heartbeat + HEARTBEAT_EVERY > now) return status;
+  if (to->ranks <= KEPT_OPEN) { /* a heartbeat says that what was before it is written: so it is */
+    stream *of = &to->streams[rank];
+    status = flush(to, rank, of->encoder, error);
+    bt_encoder_begin(of->encoder, PROGRAM_RING, of->records);
   }
+  if (status == BT_OK) status = own_records(to, rank, now, false, error);
   return status;
 }
 
