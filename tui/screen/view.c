@@ -137,7 +137,12 @@ static void keep_cursor(bt_view *view) {
   }
   if (view->width == 0) return;
   int64_t end = bt_view_end(view);
-  if (view->cursor.time < view->origin && view->follow && !view->paused) view->parked = true;
+  if (view->parked && !view->feed.live && !view->replaying) { /* nothing to follow any more, or all is read */
+    view->parked = false;
+    view->cursor.time = view->origin + view->width;
+  }
+  if (view->cursor.time < view->origin && view->follow && !view->paused && (view->feed.live || view->replaying))
+    view->parked = true;
   if (view->cursor.time < view->origin) view->cursor.time = view->origin;
   if (view->cursor.time >= end) view->cursor.time = end - 1;
 }
