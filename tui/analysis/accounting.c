@@ -74,6 +74,7 @@ void bt_account_warn(bt_accounting *accounting, const char *code, int64_t count,
 void bt_accounting_free(bt_accounting *accounting) {
   if (accounting == NULL) return;
   free(accounting->stages);
+  free(accounting->rank_list);
   free(accounting->steps);
   free(accounting->links);
   free(accounting->causes);

@@ -68,6 +68,11 @@ typedef struct bt_account_stage {
   int64_t theory_ns[BT_CLASS_COUNT]; /* of the balanced replay; BT_UNKNOWN where there is none */
 } bt_account_stage;
 
+typedef struct bt_account_rank { /* of its stage's sums, what is the rank's own */
+  int32_t rank;
+  int64_t window_ns, busy_ns; /* BT_UNKNOWN: withheld */
+} bt_account_rank;
+
 typedef struct bt_account_step {
   int64_t step; /* its number; without marks counted from 0 */
   int64_t step_ns; /* the longest of its ranks' own marks, begin to end */
@@ -143,6 +148,7 @@ typedef struct bt_accounting {
   bt_account_clock clock;
   bt_account_stage *stages; /* sorted by stage */
   size_t stage_count;
+  bt_account_rank *rank_list; /* sorted by rank; `ranks` of them */
   bt_account_step *steps; /* the reported ones, in order */
   size_t step_count;
   size_t steps_rated, steps_left_out; /* left out: warm-up or not whole */

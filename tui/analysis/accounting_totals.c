@@ -137,11 +137,14 @@ static void add_rank(const bt_model *model, int32_t index, const bt_model_window
   stage->ranks++;
   stage->interval_ns += model->end - model->start;
   bt_model_classify(model, index, parts, part_count, add_piece, &sum);
+  bt_account_rank *own = &model->out->rank_list[index];
+  own->rank = rank->source->rank;
   for (int32_t i = 0; i < rated_count; i++) {
-    stage->window_ns += rated[i].end - rated[i].start;
-    stage->busy_ns +=
-        bt_model_busy_until(model, index, rated[i].end) - bt_model_busy_until(model, index, rated[i].start);
+    own->window_ns += rated[i].end - rated[i].start;
+    own->busy_ns += bt_model_busy_until(model, index, rated[i].end) - bt_model_busy_until(model, index, rated[i].start);
   }
+  stage->window_ns += own->window_ns;
+  stage->busy_ns += own->busy_ns;
   add_inner_idle(model, rank, stage);
   add_peak_memory(model, rank, stage);
   add_marks(model, rank, stage);
@@ -156,7 +159,8 @@ static bool add_stages(bt_model *model) {
   size_t room = (size_t)model->step_count + 1;
   bt_model_window *parts = malloc(room * sizeof *parts);
   bt_model_window *rated = malloc(room * sizeof *rated);
-  bool fine = parts != NULL && rated != NULL && make_stages(model);
+  model->out->rank_list = calloc((size_t)model->rank_count + 1, sizeof *model->out->rank_list);
+  bool fine = parts != NULL && rated != NULL && model->out->rank_list != NULL && make_stages(model);
   for (size_t i = 0; fine && i < model->out->stage_count; i++) {
     model->out->stages[i].peak_memory = (double)NAN;
     model->out->stages[i].bubble_rate = (double)NAN;
@@ -289,6 +293,8 @@ static void add_rates(bt_model *model, double rate_span) {
     }
     if (!model->complete) stage->bubble_rate = (double)NAN;
   }
+  for (int32_t i = 0; i < out->ranks && (!model->aligned || out->steps_rated == 0); i++)
+    out->rank_list[i].window_ns = out->rank_list[i].busy_ns = BT_UNKNOWN;
   bool known = out->steps_rated > 0 && model->complete;
   out->bubble_ns = known && model->aligned ? window - busy : BT_UNKNOWN;
   out->excess_ns = BT_UNKNOWN; /* theory will tell */

@@ -1,5 +1,6 @@
 #include "tui/screen/view.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,6 +294,26 @@ const char *bt_view_scope_label(bt_view *view) {
   return view->scope == BT_SCOPE_STEP ? "last step" : view->scope == BT_SCOPE_STEPS ? "last 10 steps" : "visible";
 }
 
+static int by_rank(const void *a, const void *b) {
+  int32_t x = ((const bt_account_rank *)a)->rank, y = ((const bt_account_rank *)b)->rank;
+  return (x > y) - (x < y);
+}
+
+/* The accounting also cuts collectives out of ops, so its figure is the one that counts where it has one. NAN: it has not. */
+static double accounted_bubble(bt_view *view, const bt_stage_member *members, size_t count) {
+  const bt_accounting *account = bt_view_account(view);
+  if (account == NULL) return NAN;
+  double window = 0, busy = 0;
+  for (size_t i = 0; i < count; i++) {
+    bt_account_rank wanted = {.rank = members[i].rank};
+    const bt_account_rank *rank = bsearch(&wanted, account->rank_list, (size_t)account->ranks, sizeof wanted, by_rank);
+    if (rank == NULL || rank->window_ns == BT_UNKNOWN) return NAN;
+    window += (double)rank->window_ns;
+    busy += (double)rank->busy_ns;
+  }
+  return window > 0 ? 1 - busy / window : NAN;
+}
+
 bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
   int64_t ranges[BT_SCOPE_STEPS_COUNT][2];
   size_t range_count = scope_ranges(view, ranges);
@@ -313,7 +334,8 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
     }
   }
   if (rate->total == 0) return false;
-  rate->bubble = 1 - (double)busy / (double)rate->total;
+  double accounted = accounted_bubble(view, members, count);
+  rate->bubble = isnan(accounted) ? 1 - (double)busy / (double)rate->total : accounted;
   return true;
 }
 
