@@ -3,32 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/screen/gantt_cells.h"
 #include "tui/screen/hang.h"
 #include "tui/screen/text.h"
 
-/* What an eighth of a cell holds: nothing, or a colour. */
-enum { NOTHING = 0 };
 enum { WIDE = 8 }; /* cells: a block that shows so much of itself beside its number is labelled there */
 
-typedef struct painter {
-  bt_view *view;
-  bt_grid *grid;
-  int top, height; /* rows of cells */
-  int y; /* the one with the labels */
-  const bt_row *row;
-  const bt_rank *rank;
-  const bt_track *track;
-  const bt_lod *lod;
-  double scale; /* eighths a ns */
-  int64_t left; /* the left edge, raw: of a clock that runs like the others */
-  int64_t clip; /* nothing at or after it is known (raw) */
-  size_t selected; /* span under the cursor, SIZE_MAX none */
-  int dots_from, dots_to; /* columns in which idle is a bubble and not just no data */
-  bool fine;
-  bool running; /* the picture follows new data: bytes count more than an eighth of a cell */
-} painter;
-
-static int eighth_of(const painter *p, int64_t raw) {
+static int eighth_of(const bt_painter *p, int64_t raw) {
   int64_t time =
       p->rank->clock_rate == 0 ? bt_time_sub(raw, p->left) : bt_time_sub(bt_view_time(p->rank, raw), p->view->origin);
   double at = (double)time * p->scale;
@@ -36,153 +17,9 @@ static int eighth_of(const painter *p, int64_t raw) {
   return at <= 0 ? 0 : at >= limit ? limit : (int)(at + 0.5);
 }
 
-static bt_color span_color(const painter *p, size_t index) {
+static bt_color span_color(const bt_painter *p, size_t index) {
   const bt_span *span = &p->track->spans[index];
   return index == p->selected ? BT_COLOR_SELECT : bt_theme_block(span->kind, span->chunk, span->microbatch);
-}
-
-/* The same in all rows of cells. */
-static void put(painter *p, int x, uint32_t glyph, bt_color fg, bt_color bg, unsigned attributes) {
-  for (int y = p->top; y < p->top + p->height; y++)
-    bt_grid_put(p->grid, y, x, glyph, fg, bg, attributes);
-}
-
-/* Why the rank is idle in the middle of a column: a class, BT_CLASS_COUNT when that is not known or not asked. */
-static bt_class why_idle(const painter *p, int column) {
-  const bt_gaps *gaps = p->view->show_why ? p->view->feed.gaps : NULL;
-  if (gaps == NULL || p->row->is_lane) return BT_CLASS_COUNT;
-  int64_t time = bt_time_add(p->view->origin, bt_time_mul(p->view->width, column) + p->view->width / 2);
-  size_t count;
-  const bt_gap *gap = bt_gaps_from(gaps, p->rank->rank, time, &count);
-  return count > 0 && gap->start <= time ? gap->class : BT_CLASS_COUNT;
-}
-
-static void put_idle(painter *p, int column) {
-  if (column < p->dots_from || column >= p->dots_to) return;
-  bt_class why = why_idle(p, column);
-  if (why != BT_CLASS_COUNT && !p->fine) {
-    bt_color color = bt_theme_class(why);
-    put(p, p->view->left + column, (uint32_t)bt_theme_class_mark(why), color, BT_COLOR_DEFAULT, 0);
-    return;
-  }
-  if (p->row->is_lane && p->row->lane != BT_LANE_COMPUTE) return; /* an idle link is no bubble */
-  bt_grid_put(p->grid, p->y, p->view->left + column, bt_theme_glyph(&p->view->theme, BT_GLYPH_DOT), BT_COLOR_FAINT,
-              BT_COLOR_DEFAULT, 0);
-}
-
-/* --- cells ------------------------------------------------------------------------------------------------------------- */
-
-/* A block that begins within a cell: the left part of the cell in reverse video. Switching that on and off takes more bytes
- * than the rest of the cell, so while the picture runs, starts are drawn with the glyphs that fill a right part: those of
- * a half and of an eighth. In high rows too: where a font's blocks do not fill the cell, reverse video leaves lines. */
-static void put_start(painter *p, int x, unsigned split, bt_color color) {
-  bool coarse = p->running || p->height > 1;
-  if (split == 1 && coarse)
-    put(p, x, ' ', BT_COLOR_DEFAULT, color, 0);
-  else if (coarse || split == 4)
-    put(p, x, bt_glyph_right(split == 7 ? 1 : 4), color, BT_COLOR_DEFAULT, 0);
-  else
-    put(p, x, bt_glyph_left(split), color, BT_COLOR_DEFAULT, BT_ATTR_REVERSE);
-}
-
-/* The two-part picture that is nearest to eight eighths: left colour up to `split`, then the right one. */
-static void put_eighths(painter *p, int column, const uint8_t *eighths) {
-  bool uniform = true;
-  for (unsigned i = 1; i < 8; i++)
-    uniform = uniform && eighths[i] == eighths[0];
-  int x = p->view->left + column;
-  if (uniform) {
-    if (eighths[0] == NOTHING)
-      put_idle(p, column);
-    else
-      put(p, x, ' ', BT_COLOR_DEFAULT, (bt_color)eighths[0], 0);
-    return;
-  }
-  unsigned best = 9, split = 0;
-  uint8_t left = 0, right = 0;
-  for (unsigned s = 1; s < 8; s++) {
-    uint8_t l = eighths[s - 1], r = eighths[s];
-    if (l == r) continue;
-    unsigned wrong = 0;
-    for (unsigned i = 0; i < 8; i++)
-      wrong += eighths[i] != (i < s ? l : r);
-    if (wrong < best) {
-      best = wrong;
-      split = s;
-      left = l;
-      right = r;
-    }
-  }
-  if (left == NOTHING)
-    put_start(p, x, split, (bt_color)right);
-  else
-    put(p, x, bt_glyph_left(split), (bt_color)left, (bt_color)right, 0);
-}
-
-static void put_letter(painter *p, int column, unsigned kind, bt_color color, char letter) {
-  unsigned attributes = p->view->theme.level == BT_LEVEL_MONO && kind != BT_GATE ? BT_ATTR_REVERSE : 0;
-  bool mono = p->view->theme.level == BT_LEVEL_MONO;
-  for (int y = p->top; y < p->top + p->height; y++) {
-    uint32_t glyph = y == p->y ? (uint32_t)letter : mono ? '-' : ' ';
-    bt_grid_put(p->grid, y, p->view->left + column, glyph, bt_theme_text_on(color), color, attributes);
-  }
-}
-
-/* The two largest kinds of a sum; gates do not count. Returns how many there are (0, 1, 2). */
-static unsigned largest_kinds(const bt_lod_sum *sum, bt_lane lane, unsigned *first, unsigned *second) {
-  *first = *second = BT_LOD_SLOTS;
-  for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++) {
-    uint64_t busy = lane == BT_LANE_COMPUTE && slot == BT_LOD_GATE ? 0 : sum->busy[slot];
-    if (busy == 0) continue;
-    if (*first == BT_LOD_SLOTS || busy > sum->busy[*first]) {
-      *second = *first;
-      *first = slot;
-    } else if (*second == BT_LOD_SLOTS || busy > sum->busy[*second]) {
-      *second = slot;
-    }
-  }
-  return (*first != BT_LOD_SLOTS) + (*second != BT_LOD_SLOTS);
-}
-
-/* A column with many spans. Idle is exact: the busy share stands on the ground in the colour of its largest kind. Where
- * there is no idle to see, the two largest kinds share the cell. */
-static void put_shares(painter *p, int column, const bt_lod_sum *sum) {
-  bt_lane lane = p->row->is_lane ? p->row->lane : BT_LANE_COMPUTE;
-  unsigned first, second, kinds = largest_kinds(sum, lane, &first, &second);
-  if (kinds == 0) {
-    put_idle(p, column);
-    return;
-  }
-  unsigned kind = bt_lod_kind(lane, first);
-  bt_color color = bt_theme_kind(kind), above = BT_COLOR_DEFAULT;
-  double busy = (double)bt_lod_busy(sum, lane) / (double)p->view->width;
-  if (!p->fine) {
-    char letter = bt_theme_letter(kind);
-    if (busy < 0.5 && letter >= 'A' && letter <= 'Z') letter = (char)(letter + 'a' - 'A');
-    if (busy < 0.125)
-      put_idle(p, column);
-    else
-      put_letter(p, column, kind, color, letter);
-    return;
-  }
-  bt_class why = why_idle(p, column);
-  if (why != BT_CLASS_COUNT) above = bt_theme_class(why);
-  int all = p->height * 8, height = (int)(busy * all + 0.5);
-  if (height >= all && kinds == 2) {
-    double share = (double)sum->busy[first] / (double)(sum->busy[first] + sum->busy[second]);
-    height = (int)(share * all + 0.5);
-    above = bt_theme_kind(bt_lod_kind(lane, second));
-  }
-  if (height == 0) height = 1;
-  for (int y = p->top + p->height - 1; y >= p->top; y--, height -= 8) {
-    int x = p->view->left + column;
-    if (height >= 8)
-      bt_grid_put(p->grid, y, x, ' ', BT_COLOR_DEFAULT, color, 0);
-    else if (height > 0)
-      bt_grid_put(p->grid, y, x, bt_glyph_lower((unsigned)height), color, above, 0);
-    else
-      bt_grid_put(p->grid, y, x, ' ', BT_COLOR_DEFAULT, above, 0);
-  }
 }
 
 /* --- segments ---------------------------------------------------------------------------------------------------------- */
@@ -193,25 +30,25 @@ typedef struct block { /* consecutive segments of one span, in eighths */
   size_t span;
 } block;
 
-static bool is_bubble(const painter *p, size_t span) {
+static bool is_bubble(const bt_painter *p, size_t span) {
   return p->track->spans[span].kind == BT_GATE; /* waiting looks like waiting */
 }
 
-static void paint_block(painter *p, block *b, const block *previous) {
+static void paint_block(bt_painter *p, block *b, const block *previous) {
   if (is_bubble(p, b->span)) return;
   uint8_t *eighths = p->view->eighths;
   bt_color color = span_color(p, b->span);
   if (b->to == b->from && b->to < p->view->columns * 8) b->to++; /* too short, but it was there */
   bool touches = previous != NULL && previous->to >= b->from && previous->span != b->span;
   if (touches && b->from > 0 && b->to - b->from >= 12 && eighths[b->from - 1] == (uint8_t)color) {
-    eighths[b->from - 1] = NOTHING; /* a hair between blocks of one kind */
+    eighths[b->from - 1] = BT_NOTHING; /* a hair between blocks of one kind */
   }
   for (int i = b->from; i < b->to; i++) {
-    if (b->to - b->from > 1 || eighths[i] == NOTHING) eighths[i] = (uint8_t)color;
+    if (b->to - b->from > 1 || eighths[i] == BT_NOTHING) eighths[i] = (uint8_t)color;
   }
 }
 
-static int label_of(const painter *p, size_t index, char *out, size_t room) {
+static int label_of(const bt_painter *p, size_t index, char *out, size_t room) {
   const bt_span *span = &p->track->spans[index];
   if (span->microbatch < 0 || bt_code_is_collective(span->kind)) return 0;
   return snprintf(out, room, "%d", (int)span->microbatch);
@@ -219,7 +56,7 @@ static int label_of(const painter *p, size_t index, char *out, size_t room) {
 
 /* The number of a block, centred on it. While the picture runs, the number of a block that leaves goes with it, and all its
  * cells have the colours of the number: nothing is to be written but what comes in. */
-static void label_block(painter *p, const block *b) {
+static void label_block(bt_painter *p, const block *b) {
   if (is_bubble(p, b->span)) return;
   int hidden = p->running ? b->hidden : 0, begin = b->from - hidden;
   int from = (b->from + 7) / 8, to = b->to / 8, first = from - hidden / 8;
@@ -250,7 +87,7 @@ static void label_block(painter *p, const block *b) {
 }
 
 /* Without sub-cell edges: whole cells, the first one a letter, then the number. */
-static void letter_block(painter *p, const block *b) {
+static void letter_block(bt_painter *p, const block *b) {
   if (is_bubble(p, b->span)) return;
   int from = (b->from + 4) / 8, to = (b->to + 4) / 8;
   if (to == from) to++;
@@ -264,7 +101,7 @@ static void letter_block(painter *p, const block *b) {
   for (int column = from; column < to; column++) {
     int at = column - from;
     char letter = at < length ? text[at] : mono ? '-' : ' ';
-    put_letter(p, column, kind, color, letter);
+    bt_cells_letter(p, column, kind, color, letter);
     if (b->span == p->selected) {
       bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + column);
       cell->fg = BT_COLOR_DARK_TEXT;
@@ -274,7 +111,7 @@ static void letter_block(painter *p, const block *b) {
 }
 
 /* How much of the block lies before the left edge, in eighths. */
-static int hidden_part(const painter *p, const bt_lod_segment *segment) {
+static int hidden_part(const bt_painter *p, const bt_lod_segment *segment) {
   int64_t start = p->track->spans[segment->span].start;
   if (start >= segment->start) return 0;
   double eighths = (double)bt_time_sub(segment->start, start) * p->scale;
@@ -282,7 +119,7 @@ static int hidden_part(const painter *p, const bt_lod_segment *segment) {
 }
 
 /* The next one that lasts at least `least`. */
-static bool next_block(const painter *p, size_t *at, int64_t least, block *b) {
+static bool next_block(const bt_painter *p, size_t *at, int64_t least, block *b) {
   const bt_lod_segments *segments = &p->view->segments;
   while (*at < segments->count) {
     const bt_lod_segment *segment = &segments->items[(*at)++];
@@ -298,10 +135,10 @@ static bool next_block(const painter *p, size_t *at, int64_t least, block *b) {
 
 /* --- rows -------------------------------------------------------------------------------------------------------------- */
 
-static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid *grid, int y) {
+static void start_painter(bt_painter *p, bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   const bt_rank *rank = &view->trace->ranks[row->rank_index];
   bt_lane lane = row->is_lane ? row->lane : BT_LANE_COMPUTE;
-  *p = (painter){.view = view, .grid = grid, .top = y, .height = view->height, .row = row, .rank = rank};
+  *p = (bt_painter){.view = view, .grid = grid, .top = y, .height = view->height, .row = row, .rank = rank};
   p->y = y + (view->height - 1) / 2;
   p->track = &rank->tracks[lane];
   p->lod = bt_lod_of(view->lods, row->rank_index, lane);
@@ -326,7 +163,7 @@ static void start_painter(painter *p, bt_view *view, const bt_row *row, bt_grid 
 }
 
 /* A span that has not ended grows over what is idle. */
-static void paint_open(painter *p) {
+static void paint_open(bt_painter *p) {
   bt_lane lane = p->row->is_lane ? p->row->lane : BT_LANE_COMPUTE;
   for (size_t i = 0; i < p->rank->open_count; i++) {
     const bt_event *event = &p->rank->open[i].event;
@@ -341,41 +178,17 @@ static void paint_open(painter *p) {
       const bt_lod_sum *sum = &p->view->sums[column];
       if (!sum->segments && sum->starts > 0) continue;
       for (int e = column * 8; e < column * 8 + 8; e++) {
-        if (e >= from && e < to && p->view->eighths[e] == NOTHING) p->view->eighths[e] = (uint8_t)color;
+        if (e >= from && e < to && p->view->eighths[e] == BT_NOTHING) p->view->eighths[e] = (uint8_t)color;
       }
       if (!p->fine && bt_grid_at(p->grid, p->y, p->view->left + column)->glyph == ' ') {
-        put_letter(p, column, kind, color, bt_theme_letter(kind));
+        bt_cells_letter(p, column, kind, color, bt_theme_letter(kind));
       }
     }
-  }
-}
-
-/* While the picture runs every byte counts: a few whole cells beside partial ones are drawn in the foreground, as those are,
- * instead of as background. `hidden`: what of the first block has left already, in eighths. */
-static void economize(painter *p, int y, int hidden) {
-  enum { FEW = 4 };
-  int end = p->view->left + p->view->columns;
-  hidden /= 8;
-  for (int x = p->view->left; x < end;) {
-    const bt_cell *cell = bt_grid_at(p->grid, y, x);
-    uint8_t color = cell->bg;
-    int run = 0;
-    bool blank = true;
-    while (x + run < end && cell[run].bg == color && !(cell[run].attributes & BT_ATTR_REVERSE)) {
-      blank = blank && cell[run].glyph == ' ' && cell[run].fg == BT_COLOR_DEFAULT;
-      run++;
-    }
-    if (run == 0) run = 1;
-    if (color != BT_COLOR_DEFAULT && blank && run + hidden <= FEW) {
-      bt_grid_fill(p->grid, y, x, run, bt_glyph_left(8), (bt_color)color, BT_COLOR_DEFAULT, 0);
-    }
-    x += run;
-    hidden = 0;
   }
 }
 
 /* Idle time in the colours of its classes, with their names where there is room. */
-static void paint_why(painter *p, bool names) {
+static void paint_why(bt_painter *p, bool names) {
   bt_view *view = p->view;
   const bt_gaps *gaps = view->show_why && !p->row->is_lane ? view->feed.gaps : NULL;
   if (gaps == NULL) return;
@@ -386,7 +199,7 @@ static void paint_why(painter *p, bool names) {
     bt_color color = bt_theme_class(gap->class);
     if (!names) {
       for (int i = from; i < to; i++) {
-        if (view->eighths[i] == NOTHING) view->eighths[i] = (uint8_t)color;
+        if (view->eighths[i] == BT_NOTHING) view->eighths[i] = (uint8_t)color;
       }
       continue;
     }
@@ -398,9 +211,9 @@ static void paint_why(painter *p, bool names) {
   }
 }
 
-static void draw_fine(painter *p) {
+static void draw_fine(bt_painter *p) {
   bt_view *view = p->view;
-  memset(view->eighths, NOTHING, (size_t)view->columns * 8);
+  memset(view->eighths, BT_NOTHING, (size_t)view->columns * 8);
   block b, previous;
   bool any = false;
   int hidden = 0; /* of the first one */
@@ -415,42 +228,42 @@ static void draw_fine(painter *p) {
   for (int column = 0; column < view->columns; column++) {
     const bt_lod_sum *sum = &view->sums[column];
     if (sum->starts > 0 && !sum->segments)
-      put_shares(p, column, sum);
+      bt_cells_shares(p, column, sum);
     else
-      put_eighths(p, column, &view->eighths[column * 8]);
+      bt_cells_eighths(p, column, &view->eighths[column * 8]);
   }
   for (size_t at = 0; next_block(p, &at, p->view->width, &b);)
     label_block(p, &b);
   paint_why(p, true);
   for (int y = p->top; y < p->top + p->height && p->running; y++)
-    economize(p, y, hidden);
+    bt_cells_economize(p, y, hidden);
 }
 
-static void draw_letters(painter *p) {
+static void draw_letters(bt_painter *p) {
   block b;
   for (int column = 0; column < p->view->columns; column++) {
     const bt_lod_sum *sum = &p->view->sums[column];
-    if (sum->starts > 0 && !sum->segments) put_shares(p, column, sum);
+    if (sum->starts > 0 && !sum->segments) bt_cells_shares(p, column, sum);
   }
   for (size_t at = 0; next_block(p, &at, 0, &b);)
     letter_block(p, &b);
   paint_open(p);
   for (int column = 0; column < p->view->columns; column++) {
     bt_cell *cell = bt_grid_at(p->grid, p->y, p->view->left + column);
-    if (cell->glyph == ' ' && cell->bg == BT_COLOR_DEFAULT) put_idle(p, column);
+    if (cell->glyph == ' ' && cell->bg == BT_COLOR_DEFAULT) bt_cells_idle(p, column);
   }
 }
 
 /* Columns behind the clock show nothing, even where they are sums. */
-static void cut_at_clock(painter *p) {
+static void cut_at_clock(bt_painter *p) {
   if (p->clip == INT64_MAX) return;
   int column = bt_view_column(p->view, bt_view_time(p->rank, p->clip));
   for (column = column < 0 ? 0 : column + 1; column < p->view->columns; column++) {
-    put(p, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+    bt_cells_put(p, p->view->left + column, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   }
 }
 
-static void draw_step_lines(painter *p) {
+static void draw_step_lines(bt_painter *p) {
   bt_view *view = p->view;
   size_t index;
   (void)bt_steps_at(&view->steps, view->origin, &index);
@@ -472,7 +285,7 @@ static void draw_step_lines(painter *p) {
 }
 
 /* The cursor in a bubble. */
-static void draw_cursor(painter *p) {
+static void draw_cursor(bt_painter *p) {
   bt_view *view = p->view;
   if (bt_view_row(view) != p->row || p->selected != SIZE_MAX || view->parked) return;
   int column = bt_view_column(view, view->cursor.time);
@@ -488,7 +301,7 @@ static void draw_cursor(painter *p) {
 }
 
 /* Behind what is known of a stage of which nothing is heard any more. */
-static void draw_silence(painter *p) {
+static void draw_silence(bt_painter *p) {
   int64_t silence = p->row->is_lane ? 0 : bt_hang_stage_silence(p->view, p->row);
   if (silence == 0) return;
   char text[40];
@@ -501,7 +314,7 @@ static void draw_silence(painter *p) {
 }
 
 bt_status bt_gantt_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
-  painter p;
+  bt_painter p;
   start_painter(&p, view, row, grid, y);
   view->segments.count = 0;
   bt_lod_memo *memo = &view->memos[y];
