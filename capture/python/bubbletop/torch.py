@@ -8,17 +8,16 @@ a GPU those of its launch. A message's span lasts from its posting until its wai
 upper bound; the gate says how long the rank was blocked.
 """
 import functools
-import os
 
 import torch
 import torch.distributed as dist
 
 import bubbletop
+from bubbletop import _distributed
+from bubbletop._distributed import active, begin_stream, group_of, size_of, wrap
 
 _attached = False
 _steps = 0  # schedule.step() calls so far, unless instrument() said where to begin
-_sequences = {}  # (group, peer, whether sent) -> messages so far
-_groups = {}  # id of a process group -> (the group, so that the id stays its own, and bubbletop's number)
 _overlapped = False  # inside a function of the user's own that overlaps a forward and a backward: one FB span
 
 
@@ -31,7 +30,7 @@ def instrument(schedule, step=None):
     if step is not None:
         _steps = step
     try:
-        if _open():
+        if begin_stream():
             _describe(schedule)
     except Exception as error:
         bubbletop._say("the layout is not captured: %s" % error, "torch layout")
@@ -54,34 +53,14 @@ def attach(schedules):
             return
     _attached = True
     for owner, name in needed[2:]:
-        _wrap(owner, name, _step)
-    _wrap(base, "forward_one_chunk", _forward)
-    _wrap(base, "backward_one_chunk", _backward)
-    _wrap(base, "backward_weight_one_chunk", _weight)
-    _wrap(base, "scale_grads", _scale)
+        wrap(owner, name, _step)
+    wrap(base, "forward_one_chunk", _forward)
+    wrap(base, "backward_one_chunk", _backward)
+    wrap(base, "backward_weight_one_chunk", _weight)
+    wrap(base, "scale_grads", _scale)
     _attach_messages(schedules, base)
     _attach_fsdp()
-    _attach_optimizer()
-
-
-def _wrap(owner, name, how):
-    """owner.name = how(original), as far as there is such a thing."""
-    original = getattr(owner, name, None)
-    if callable(original):
-        setattr(owner, name, functools.wraps(original)(how(original)))
-
-
-def _active():
-    return bubbletop._session is not None
-
-
-def _open():
-    """Begins the stream at the first step: only a rank gets here."""
-    if bubbletop._settled:
-        return _active()
-    if os.environ.get("BUBBLETOP_RANK") or not dist.is_initialized():
-        return bubbletop.enabled()
-    return bubbletop.open(rank=dist.get_rank(), world_size=dist.get_world_size())
+    _distributed.attach_optimizers()
 
 
 # --- where the rank is --------------------------------------------------------------------------------------------------
@@ -133,14 +112,6 @@ def _data_parallel(stage):
     return {"dp_rank": dist.get_rank(group), "dp_size": dist.get_world_size(group)}
 
 
-def _group(group, domain):
-    group = group or dist.group.WORLD
-    known = _groups.get(id(group))
-    if known is None:
-        known = _groups[id(group)] = (group, bubbletop.group(domain, dist.get_process_group_ranks(group)))
-    return known[1]
-
-
 # --- steps and ops ------------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +119,7 @@ def _step(step):
     def wrapped(self, *args, **kwargs):
         global _steps
         number, _steps = _steps, _steps + 1
-        if not _open():
+        if not begin_stream():
             return step(self, *args, **kwargs)
         try:
             _describe(self)
@@ -168,7 +139,7 @@ def _op(kind, stage, microbatch):
 
 def _forward(forward):
     def wrapped(self, microbatch, *args, **kwargs):
-        if not _active() or _overlapped:
+        if not active() or _overlapped:
             return forward(self, microbatch, *args, **kwargs)
         with _op(bubbletop.F if getattr(self, "has_backward", True) else bubbletop.OTHER, self, microbatch):
             return forward(self, microbatch, *args, **kwargs)
@@ -177,7 +148,7 @@ def _forward(forward):
 
 def _backward(backward):
     def wrapped(self, microbatch, *args, **kwargs):
-        if not _active() or _overlapped or not getattr(self, "has_backward", True):
+        if not active() or _overlapped or not getattr(self, "has_backward", True):
             return backward(self, microbatch, *args, **kwargs)
         full = kwargs.get("full_backward", args[1] if len(args) > 1 else True)
         with _op(bubbletop.BW if full else bubbletop.B, self, microbatch):
@@ -187,7 +158,7 @@ def _backward(backward):
 
 def _weight(weight):
     def wrapped(self, microbatch, *args, **kwargs):
-        if not _active() or _overlapped or not getattr(self, "has_backward", True):
+        if not active() or _overlapped or not getattr(self, "has_backward", True):
             return weight(self, microbatch, *args, **kwargs)
         with _op(bubbletop.W, self, microbatch):
             return weight(self, microbatch, *args, **kwargs)
@@ -196,7 +167,7 @@ def _weight(weight):
 
 def _scale(scale):
     def wrapped(self, factor, *args, **kwargs):
-        if not _active() or factor == 1:
+        if not active() or factor == 1:
             return scale(self, factor, *args, **kwargs)
         with _op(bubbletop.OTHER, self, -1):
             return scale(self, factor, *args, **kwargs)
@@ -209,13 +180,13 @@ def _wrap_overlap(schedule):
     functions = getattr(schedule, "_comp_type_to_function_map", {})
     chunks = {stage.stage_index: stage._bubbletop_chunk for stage in _stages(schedule)}
 
-    def wrap(function):
+    def overlapping(function):
         @functools.wraps(function)
         def wrapped(action, context):
             global _overlapped
             forward = next((a for a in action.sub_actions or () if a.computation_type.value == "F"), None)
             backward = next((a for a in action.sub_actions or () if a.computation_type.value in "BI"), None)
-            if not _active() or forward is None or backward is None:
+            if not active() or forward is None or backward is None:
                 return function(action, context)
             _overlapped = True
             try:
@@ -228,7 +199,7 @@ def _wrap_overlap(schedule):
 
     for kind, function in functions.items():
         if kind.value == "OVERLAP_F_B":
-            functions[kind] = wrap(function)
+            functions[kind] = overlapping(function)
 
 
 # --- messages -----------------------------------------------------------------------------------------------------------
@@ -241,84 +212,42 @@ def _attach_messages(schedules, base):
         bubbletop._say("torch %s: messages between stages are not captured" % torch.__version__)
         return
     for name, kind in makers.items():
-        _wrap(base, name, functools.partial(_mark, kind))
-    _wrap(schedules, "_batch_p2p", _post)
+        wrap(base, name, functools.partial(_mark, kind))
+    wrap(schedules, "_batch_p2p", _post)
 
 
 def _mark(kind, make):
     """A message knows what it carries."""
     def wrapped(self, microbatch, *args, **kwargs):
         ops = make(self, microbatch, *args, **kwargs)
-        if _active():
+        if active():
             for op in ops:
                 op._bubbletop = (kind, microbatch, getattr(self, "_bubbletop_chunk", 0))
         return ops
     return wrapped
 
 
-class _Message:
-    """A posted message: its span is open, and its gate can be made."""
-    __slots__ = ("_span", "_gate")
-
-    def __init__(self, op):
-        kind, microbatch, chunk = getattr(op, "_bubbletop", (None, -1, 0))
-        if kind is None:  # not of a stage: sent or received, nothing else is known
-            kind = bubbletop.SEND_F if op.op is dist.isend else bubbletop.RECV_F
-        group = _group(op.group, bubbletop.PP)
-        key = (group, op.peer, kind in (bubbletop.SEND_F, bubbletop.SEND_B))
-        sequence = _sequences.get(key, 0)
-        _sequences[key] = sequence + 1
-        size = op.tensor.numel() * op.tensor.element_size()
-        self._span = bubbletop.comm(kind, op.peer, size, microbatch, chunk, group, sequence)
-        self._gate = bubbletop.gate(kind, op.peer, microbatch, chunk, group, sequence)
-        self._span.begin()
-
-    def gate(self):
-        return self._gate
-
-    def end(self):
-        self._span.end()
-
-
-class _Waited:
-    """A work of torch.distributed whose wait is seen. It stands for several messages where the backend joins them."""
-    __slots__ = ("_work", "_messages", "__weakref__")
-
-    def __init__(self, work, messages):
-        self._work = work
-        self._messages = messages
-
-    def wait(self, *args, **kwargs):
-        messages, self._messages = self._messages, ()
-        if not messages:
-            return self._work.wait(*args, **kwargs)
-        try:
-            with messages[0].gate():
-                return self._work.wait(*args, **kwargs)
-        finally:
-            for message in messages:
-                message.end()
-
-    def __getattr__(self, name):
-        return getattr(self._work, name)
+def _message(op):
+    kind, microbatch, chunk = getattr(op, "_bubbletop", (None, -1, 0))
+    if kind is None:  # not of a stage: sent or received, nothing else is known
+        kind = bubbletop.SEND_F if op.op is dist.isend else bubbletop.RECV_F
+    return _distributed.Message(kind, op.peer, size_of(op.tensor), group_of(op.group, bubbletop.PP), microbatch, chunk)
 
 
 def _post(post):
     def wrapped(ops, *args, **kwargs):
         # Of messages in several groups it calls itself, once a group: those calls are the ones to see.
-        if not _active() or not ops or len({id(op.group) for op in ops}) > 1:
+        if not active() or not ops or len({id(op.group) for op in ops}) > 1:
             return post(ops, *args, **kwargs)
         try:
-            messages = [_Message(op) for op in ops]
+            messages = [_message(op) for op in ops]
         except Exception as error:
             bubbletop._say("messages are not captured: %s" % error, "torch messages")
             return post(ops, *args, **kwargs)
         works = post(ops, *args, **kwargs)
         if not isinstance(works, list):  # as older versions do
-            return _Waited(works, messages) if works is not None else works
-        if len(works) == len(messages):
-            return [_Waited(work, [message]) for work, message in zip(works, messages)]
-        return [_Waited(work, messages if i == 0 else ()) for i, work in enumerate(works)]
+            return _distributed.Waited(works, messages) if works is not None else works
+        return _distributed.waited(works, messages)
     return wrapped
 
 
@@ -332,18 +261,9 @@ def _attach_fsdp():
         param_group = fsdp.FSDPParamGroup
     except (ImportError, AttributeError):
         return
-    _wrap(param_group, "unshard", _unshard)
-    _wrap(param_group, "wait_for_unshard", _wait_for_unshard)
-    _wrap(fsdp, "foreach_reduce", _reduce)
-
-
-def _shard_comm(kind, group, size):
-    number = _group(group, bubbletop.DP)
-    key = (number, kind, None)
-    sequence = _sequences.get(key, 0)
-    _sequences[key] = sequence + 1
-    return (bubbletop.comm(kind, bytes=size, chunk=-1, group=number, sequence=sequence),
-            bubbletop.gate(kind, chunk=-1, group=number, sequence=sequence))
+    wrap(param_group, "unshard", _unshard)
+    wrap(param_group, "wait_for_unshard", _wait_for_unshard)
+    wrap(fsdp, "foreach_reduce", _reduce)
 
 
 def _begin_unshard(group):
@@ -353,7 +273,7 @@ def _begin_unshard(group):
             return None
         members = group._all_gather_process_group
         size = sum(param.sharded_size.numel() * param.orig_dtype.itemsize for param in group.fsdp_params)
-        return _shard_comm(bubbletop.ALL_GATHER, members, size * members.size())
+        return _distributed.collective(bubbletop.ALL_GATHER, members, bubbletop.DP, size * members.size())
     except Exception as error:
         bubbletop._say("FSDP's all-gather is not captured: %s" % error, "torch unshard")
         return None
@@ -361,7 +281,7 @@ def _begin_unshard(group):
 
 def _unshard(unshard):
     def wrapped(self, *args, **kwargs):
-        begun = _begin_unshard(self) if _active() else None
+        begun = _begin_unshard(self) if active() else None
         if begun is None:
             return unshard(self, *args, **kwargs)
         span, gate = begun
@@ -393,38 +313,14 @@ def _wait_for_unshard(wait):
 
 def _reduce(reduce):
     def wrapped(params, grads, group, *args, **kwargs):
-        if not _active() or group is None:
+        if not active() or group is None:
             return reduce(params, grads, group, *args, **kwargs)
         try:
-            size = sum(grad.numel() * grad.element_size() for grad in grads)
-            span, gate = _shard_comm(bubbletop.REDUCE_SCATTER, group, size)
+            size = sum(size_of(grad) for grad in grads)
+            span, gate = _distributed.collective(bubbletop.REDUCE_SCATTER, group, bubbletop.DP, size)
         except Exception as error:
             bubbletop._say("FSDP's reduce-scatter is not captured: %s" % error, "torch reduce")
             return reduce(params, grads, group, *args, **kwargs)
         with span, gate:
             return reduce(params, grads, group, *args, **kwargs)
     return wrapped
-
-
-# --- optimizer ----------------------------------------------------------------------------------------------------------
-
-
-def _attach_optimizer():
-    """Every optimizer's step, once a stream is written: it begins with a step of a schedule."""
-    try:
-        from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
-    except ImportError:
-        return
-    begun = {}
-
-    def before(optimizer, *_):
-        if _active():
-            begun[id(optimizer)] = bubbletop.begin(bubbletop.OPTIMIZER, -1, -1)
-
-    def after(optimizer, *_):
-        span = begun.pop(id(optimizer), None)
-        if span is not None:
-            bubbletop.end(span)
-
-    register_optimizer_step_pre_hook(before)
-    register_optimizer_step_post_hook(after)
