@@ -20,7 +20,8 @@ const bt_option bt_view_options_table[] = {
     {"--size", "COLSxROWS", "size of a saved screen, 80x24 unless given"},
     {"--utf8", NULL, "draw with UTF-8 whatever the locale says"},
     {"--ascii", NULL, "draw with letters only"},
-    {"--light", NULL, "colours for a light background"},
+    {"--light", NULL, "colours for a light background, whatever the terminal says"},
+    {"--dark", NULL, "colours for a dark background"},
     {"--fps", "N", "frames a second at most, 10 unless given"},
     {"--max-bytes-per-second", "N", "for a slow line: fewer frames, so that about N bytes a second are sent"},
     {NULL, NULL, NULL},
@@ -59,6 +60,8 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
       options->ascii = true;
     } else if (strcmp(argument, "--light") == 0) {
       options->light = true;
+    } else if (strcmp(argument, "--dark") == 0) {
+      options->dark = true;
     } else if (strcmp(argument, "--attributes") == 0) {
       options->attributes = true;
     } else if ((value = value_of("--script", argc, argv, &i)) != NULL) {

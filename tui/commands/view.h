@@ -20,7 +20,7 @@ typedef struct bt_view_options {
   const char *script, *save_screen;
   bool attributes;
   int rows, columns; /* of a saved screen */
-  bool utf8, ascii, light;
+  bool utf8, ascii, light, dark;
   int fps;
   long bytes_per_second; /* at most about so many to the terminal; 0: no limit */
 } bt_view_options;

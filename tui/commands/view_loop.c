@@ -71,7 +71,7 @@ bt_theme bt_view_theme(const bt_view_options *options) {
   bt_theme theme = {.level = BT_LEVEL_256, .light = options->light};
   theme.utf8 = options->utf8 || (!options->ascii && strcmp(codeset, "UTF-8") == 0);
   const char *last = background == NULL ? NULL : strrchr(background, ';');
-  if (last != NULL && (strcmp(last, ";15") == 0 || strcmp(last, ";7") == 0)) theme.light = true;
+  if (!options->dark && last != NULL && (strcmp(last, ";15") == 0 || strcmp(last, ";7") == 0)) theme.light = true;
   return theme;
 }
 
@@ -83,6 +83,7 @@ typedef struct viewer {
   bt_grid grid;
   int signals; /* a signalfd */
   bool lost, quit;
+  bool asked; /* the terminal, for its background, and has not answered */
   uint64_t written; /* to the terminal, before the last frame */
 } viewer;
 
@@ -119,6 +120,17 @@ static bt_status draw(viewer *v) {
   return status;
 }
 
+/* The terminal has said whether its background is light. */
+static bool take_background(viewer *v) {
+  bool light;
+  if (!v->asked || !bt_terminal_background(v->terminal, &light)) return false;
+  v->asked = false;
+  if (light == v->view.theme.light) return false;
+  v->view.theme.light = light;
+  bt_terminal_redraw(v->terminal);
+  return true;
+}
+
 static bool take_keys(viewer *v) {
   bool any = false;
   for (bt_key key; (key = bt_terminal_key(v->terminal)) != BT_KEY_NONE; any = true) {
@@ -138,7 +150,7 @@ static bool take_keys(viewer *v) {
     if (v->view.redraw) bt_terminal_redraw(v->terminal);
     v->view.redraw = false;
   }
-  return any;
+  return take_background(v) || any;
 }
 
 /* How long the line takes for what the last frame wrote, ns. */
@@ -152,6 +164,9 @@ static int64_t cost_of_frame(viewer *v) {
 static int loop(viewer *v, int tty) {
   int64_t frame = 1000000000 / v->options->fps, last_frame = 0, paid = 0, last_tick = clock_ns(CLOCK_MONOTONIC);
   bool dirty = true;
+  if (v->asked)
+    (void)poll(&(struct pollfd){tty, POLLIN, 0}, 1, 50); /* a terminal nearby answers before the first frame */
+  if (v->asked) (void)take_keys(v);
   while (!v->quit && !v->lost && !v->view.quit) {
     int64_t now = clock_ns(CLOCK_MONOTONIC);
     if (dirty && now - last_frame >= frame && now >= paid && !bt_terminal_behind(v->terminal)) {
@@ -232,7 +247,9 @@ int bt_view_interactive(const bt_view_options *options) {
   }
   bt_theme theme = bt_view_theme(options);
   const char *no_color = getenv("NO_COLOR");
-  bt_terminal_options terminal = {.out = stdout, .in = keys, .no_color = no_color != NULL && no_color[0] != 0};
+  v.asked = !options->light && !options->dark && getenv("COLORFGBG") == NULL;
+  bt_terminal_options terminal = {
+      .out = stdout, .in = keys, .no_color = no_color != NULL && no_color[0] != 0, .ask_background = v.asked};
   status = bt_terminal_open(&terminal, &v.terminal, &theme.level, &error);
   if (status != BT_OK) {
     bt_feeder_close(&v.feeder);

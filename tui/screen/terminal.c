@@ -17,7 +17,15 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { PAIR_SLOTS = 1024 };
+enum { PAIR_SLOTS = 1024, ESCAPE = 27, BELL = 7 };
+
+/* What a terminal answers to a question comes in among the keys: ESC ] number ; text, ended by BEL or ESC \. */
+typedef struct answer {
+  bool awaited, reading;
+  bool known, light; /* what it said of the background */
+  size_t length;
+  char text[48];
+} answer;
 
 struct bt_terminal {
   SCREEN *screen;
@@ -28,6 +36,7 @@ struct bt_terminal {
   int pairs[PAIR_SLOTS]; /* 1 + (fg + 1) * 512 + (bg + 1), by pair number */
   int pair_count, pair_limit;
   uint64_t written; /* an estimate */
+  answer background;
   int last_row, last_column, last_pair; /* of the estimate: where the cell before was put, and how */
 };
 
@@ -47,6 +56,15 @@ static bt_color_level color_level(bool no_color) {
   if (COLORS >= 256 && COLOR_PAIRS >= 256) return BT_LEVEL_256;
   if (COLORS >= 16 && COLOR_PAIRS >= 256) return BT_LEVEL_16;
   return COLORS >= 8 && COLOR_PAIRS >= 64 ? BT_LEVEL_8 : BT_LEVEL_MONO;
+}
+
+/* Asks for the colour of the background. Terminals of 256 colours know the question or pass over it; the Linux console does
+ * neither. */
+static void ask_background(bt_terminal *t, const char *type) {
+  if (strncmp(type, "linux", 5) == 0 || !isatty(fileno(t->out))) return;
+  fputs("\033]11;?\007", t->out);
+  fflush(t->out);
+  t->background.awaited = true;
 }
 
 bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **terminal, bt_color_level *level,
@@ -70,6 +88,7 @@ bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **ter
   *level = color_level(options->no_color);
   t->synchronized = *level == BT_LEVEL_256;
   t->pair_limit = COLOR_PAIRS < PAIR_SLOTS ? COLOR_PAIRS : PAIR_SLOTS;
+  if (options->ask_background && *level == BT_LEVEL_256) ask_background(t, type);
   if (options->rows > 0 && options->columns > 0) resizeterm(options->rows, options->columns);
   *terminal = t;
   return BT_OK;
@@ -78,6 +97,7 @@ bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **ter
 void bt_terminal_close(bt_terminal *terminal, bool lost) {
   if (terminal == NULL) return;
   if (!lost) endwin();
+  if (!lost && terminal->background.awaited) tcflush(fileno(terminal->in), TCIFLUSH); /* or the shell gets the answer */
   delscreen(terminal->screen);
   bt_grid_free(&terminal->shown);
   free(terminal);
@@ -278,9 +298,67 @@ uint64_t bt_terminal_written(const bt_terminal *terminal) {
   return terminal->written;
 }
 
+bool bt_terminal_background(const bt_terminal *terminal, bool *light) {
+  *light = terminal->background.light;
+  return terminal->background.known;
+}
+
+/* 11;rgb:ffff/ffff/ffff, each of one to four digits. Light: more than half of the luminance of white (ITU-R BT.601). */
+static void take_answer(answer *a) {
+  double weights[] = {0.299, 0.587, 0.114}, luminance = 0;
+  const char *at = strchr(a->text, ':');
+  a->reading = false;
+  if (strncmp(a->text, "11;rgb", 6) != 0 || at == NULL) return;
+  a->awaited = false;
+  for (size_t i = 0; i < 3; i++) {
+    char *end;
+    unsigned long value = strtoul(++at, &end, 16);
+    size_t digits = (size_t)(end - at);
+    if (digits < 1 || digits > 4 || (i < 2 && *end != '/')) return;
+    luminance += weights[i] * (double)value / (double)((1u << (4 * digits)) - 1);
+    at = end;
+  }
+  a->light = luminance > 0.5;
+  a->known = true;
+}
+
+/* A character of the answer. One that never ends is given up. */
+static void read_answer(answer *a, wint_t key) {
+  if (key == BELL || (key == '\\' && a->length > 0 && a->text[a->length - 1] == ESCAPE)) {
+    a->text[a->length] = 0;
+    take_answer(a);
+  } else if (a->length + 1 == sizeof a->text) {
+    a->reading = false;
+  } else {
+    a->text[a->length++] = key < 0x80 ? (char)key : '?';
+  }
+}
+
+/* get_wch, less the terminal's answers. */
+static int get_key(bt_terminal *t, wint_t *key) {
+  answer *a = &t->background;
+  for (;;) {
+    int got = get_wch(key);
+    if (got != OK) return got;
+    if (a->reading) {
+      read_answer(a, *key);
+      continue;
+    }
+    wint_t next;
+    if (!a->awaited || *key != ESCAPE) return got;
+    int after = get_wch(&next);
+    if (after != OK || next != ']') {
+      if (after == OK) unget_wch((wchar_t)next);
+      if (after == KEY_CODE_YES) ungetch((int)next);
+      return got;
+    }
+    a->reading = true;
+    a->length = 0;
+  }
+}
+
 bt_key bt_terminal_key(bt_terminal *terminal) {
   wint_t key;
-  (void)terminal;
   static const struct {
     wint_t code;
     bt_key key;
@@ -292,7 +370,7 @@ bt_key bt_terminal_key(bt_terminal *terminal) {
       {KEY_SLEFT, BT_KEY_SHIFT_LEFT}, {KEY_SRIGHT, BT_KEY_SHIFT_RIGHT},  {KEY_RESIZE, BT_KEY_RESIZE},
       {KEY_MOUSE, BT_KEY_MOUSE},
   };
-  int got = get_wch(&key);
+  int got = get_key(terminal, &key);
   if (got == ERR) return BT_KEY_NONE;
   if (got == KEY_CODE_YES) {
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++) {

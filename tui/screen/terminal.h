@@ -23,6 +23,7 @@ typedef struct bt_terminal_options {
   const char *type; /* NULL: $TERM */
   int rows, columns; /* 0: ask the terminal */
   bool no_color;
+  bool ask_background; /* the terminal itself, whether its background is light */
 } bt_terminal_options;
 
 /* `level` gets the colours it has. BT_ERR_ARG: no or an unknown terminal type. */
@@ -39,6 +40,9 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
 bool bt_terminal_behind(const bt_terminal *terminal);
 /* About how many bytes it was sent so far: what to hold against a limit. */
 uint64_t bt_terminal_written(const bt_terminal *terminal);
+/* Whether the background is light, once the terminal has answered, which many never do: false until then. An answer comes
+ * among the keys, so this changes in bt_terminal_key. */
+bool bt_terminal_background(const bt_terminal *terminal, bool *light);
 /* The next key that was typed, BT_KEY_NONE: none waits. */
 bt_key bt_terminal_key(bt_terminal *terminal);
 /* Asks for the mouse, or leaves it to the terminal, which can then copy with it. */

@@ -7,7 +7,7 @@ typedef struct bt_shade {
 
 static const bt_shade shades[BT_COLOR_COUNT] = {
     [BT_COLOR_DEFAULT] = {-1, -1, -1, -1},
-    [BT_COLOR_STRONG] = {255, 232, -1, -1},
+    [BT_COLOR_STRONG] = {-1, -1, -1, -1},
     [BT_COLOR_MUTED] = {245, 242, 8, -1},
     [BT_COLOR_FAINT] = {239, 250, 8, -1},
     [BT_COLOR_BAR] = {236, 253, 8, 4},

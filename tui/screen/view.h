@@ -31,7 +31,7 @@ enum {
   BT_VIEW_MIN_ROWS = 10,
   BT_VIEW_HISTORY = 32,
   BT_VIEW_QUERY = 80,
-  BT_VIEW_ROW_HEIGHT = 3 /* cells at most */
+  BT_VIEW_ROW_HEIGHT = 5 /* cells at most */
 };
 
 /* What the accounting says of one step. */
