@@ -10,6 +10,7 @@ void bt_theory_free(bt_theory *theory) {
   free(theory->own);
   free(theory->synced);
   free(theory->call);
+  free(theory->number);
   free(theory->outer);
   free(theory->place);
   free(theory->lane_of);
@@ -33,6 +34,7 @@ bool bt_theory_allocate(bt_theory *theory) {
   theory->own = bt_array_new(ops, sizeof *theory->own);
   theory->synced = bt_array_new(ops, sizeof *theory->synced);
   theory->call = bt_array_new(ops, sizeof *theory->call);
+  theory->number = calloc(collectives, sizeof *theory->number);
   theory->outer = bt_array_new(ops, sizeof *theory->outer);
   theory->place = bt_array_new(ops, sizeof *theory->place);
   theory->waits_for = bt_array_new(ops, sizeof *theory->waits_for);
@@ -45,10 +47,11 @@ bool bt_theory_allocate(bt_theory *theory) {
   theory->ready = calloc(theory->lane_count + 1, sizeof *theory->ready);
   theory->ops = bt_array_new(ops + collectives * BT_LANES_A_RANK, sizeof *theory->ops);
   theory->links = bt_array_new(ops + collectives * BT_LANES_A_RANK, sizeof *theory->links);
-  return theory->own != NULL && theory->synced != NULL && theory->call != NULL && theory->outer != NULL &&
-         theory->place != NULL && theory->waits_for != NULL && theory->moved != NULL && theory->sender != NULL &&
-         theory->late != NULL && theory->lane_of != NULL && theory->collective_place != NULL && theory->lanes != NULL &&
-         theory->ready != NULL && theory->ops != NULL && theory->links != NULL;
+  return theory->own != NULL && theory->synced != NULL && theory->call != NULL && theory->number != NULL &&
+         theory->outer != NULL && theory->place != NULL && theory->waits_for != NULL && theory->moved != NULL &&
+         theory->sender != NULL && theory->late != NULL && theory->lane_of != NULL &&
+         theory->collective_place != NULL && theory->lanes != NULL && theory->ready != NULL && theory->ops != NULL &&
+         theory->links != NULL;
 }
 
 /* What the messages of every op took: between its producers' end and its data, as far as the records tell. */
@@ -249,6 +252,20 @@ static void link_ops(bt_theory *theory, int32_t r) {
   }
 }
 
+/* Calls are numbered over the whole run; the replay wants those of the reported steps to be numbered from 1. */
+static void number_calls(bt_theory *theory) {
+  uint32_t used = 0;
+  for (size_t lane = 0; lane < theory->lane_count; lane++) {
+    bt_op_link *links = theory->links + (theory->lanes[lane].ops - theory->ops);
+    for (size_t i = 0; i < theory->lanes[lane].count; i++) {
+      if (links[i].sync == 0) continue;
+      uint32_t *number = &theory->number[links[i].sync];
+      if (*number == 0) *number = ++used;
+      links[i].sync = *number;
+    }
+  }
+}
+
 void bt_theory_fill(bt_theory *theory) {
   measure_ops(theory);
   measure_messages(theory);
@@ -274,4 +291,5 @@ void bt_theory_fill(bt_theory *theory) {
   }
   for (int32_t r = 0; r < model->rank_count; r++)
     link_ops(theory, r); /* again: a recomputation's producer may be on a later rank */
+  number_calls(theory);
 }

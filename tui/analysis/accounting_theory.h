@@ -13,6 +13,7 @@ typedef struct bt_theory {
   /* per op of the model */
   int64_t *own, *synced; /* its work without, and its transfer in, collectives cut out of it */
   uint32_t *call; /* the last of those collectives */
+  uint32_t *number; /* per call: its number among the replayed ones, 0 none */
   int32_t *outer; /* the op that it lies in */
   int32_t *place; /* in lane 0 of its rank; BT_NO_INDEX: not replayed */
   int32_t *waits_for; /* a collective */
