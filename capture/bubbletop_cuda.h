@@ -49,6 +49,9 @@ BUBBLETOP_API void bubbletop_cuda_launch_begin(bubbletop_session *session, bubbl
 BUBBLETOP_API void bubbletop_cuda_launched(bubbletop_cuda_span *span);
 
 BUBBLETOP_API void bubbletop_cuda_end(bubbletop_cuda_span *span);
+/* Ends a message where `stream`, any of the same context, has waited for it: it was through then, but perhaps long before
+ * ("grouped": the end is an upper bound). */
+BUBBLETOP_API void bubbletop_cuda_end_after(bubbletop_cuda_span *span, void *stream);
 
 #ifdef __cplusplus
 }

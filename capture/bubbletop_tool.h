@@ -34,16 +34,26 @@ typedef struct bubbletop_communicator {
 BUBBLETOP_API uint32_t bubbletop_group_join(bubbletop_session *session, bubbletop_domain domain,
                                             const bubbletop_communicator *communicator);
 
-/* Where messages and collectives are seen. Of several that see the same ones the best alone should record them. */
+/* Where things are seen. Of several that see the same ones the best alone should record them. */
 typedef enum bubbletop_source {
-  BUBBLETOP_SOURCE_NVTX = 1, /* NCCL's NVTX ranges: when the host called */
+  BUBBLETOP_SOURCE_NVTX = 1, /* NVTX ranges, of the program and of NCCL: when the host called */
   BUBBLETOP_SOURCE_PLUGIN = 2, /* NCCL's profiler plugin */
-  BUBBLETOP_SOURCE_ADAPTER = 3 /* an adapter of the framework, which knows microbatches */
+  BUBBLETOP_SOURCE_ADAPTER = 3 /* an adapter of the framework, which knows stages and microbatches */
 } bubbletop_source;
 
-/* Says that `source` sees messages now; returns the best source that has said so. BUBBLETOP_SOURCE_NVTX itself changes
- * nothing once a better one is there. */
-BUBBLETOP_API bubbletop_source bubbletop_comm_source(bubbletop_session *session, bubbletop_source source);
+/* What is seen. An adapter is best for ops and messages; for collectives the plugin is, which sees all of NCCL's. */
+typedef enum bubbletop_sight {
+  BUBBLETOP_SIGHT_OPS = 0, /* F, B, W, BW, FB, OPTIMIZER, and steps */
+  BUBBLETOP_SIGHT_P2P = 1,
+  BUBBLETOP_SIGHT_COLLECTIVES = 2
+} bubbletop_sight;
+
+/* Says that `source` sees such things from now on; returns the best source that has said so. */
+BUBBLETOP_API bubbletop_source bubbletop_see(bubbletop_session *session, bubbletop_source source,
+                                             bubbletop_sight sight);
+
+/* The best source so far; 0: none. */
+BUBBLETOP_API bubbletop_source bubbletop_seen_by(const bubbletop_session *session, bubbletop_sight sight);
 
 /* The rank and the world size (-1 unknown) that the session has. */
 BUBBLETOP_API int32_t bubbletop_rank(const bubbletop_session *session, int32_t *world_size);

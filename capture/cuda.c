@@ -304,6 +304,15 @@ void bubbletop_cuda_end(bubbletop_cuda_span *span) {
     push(&context->ended, context, bt_cuda_index(context, item));
 }
 
+void bubbletop_cuda_end_after(bubbletop_cuda_span *span, void *stream) {
+  bt_cuda_item *item = span->opaque[CUDA_STATE] == STATE_GPU ? item_of(span) : NULL;
+  if (item != NULL) {
+    item->stream = stream;
+    item->record.code |= item->record.code != 0 ? grouped : 0;
+  }
+  bubbletop_cuda_end(span);
+}
+
 void bt_cuda_stop(bubbletop_session *session) {
   bt_cuda *cuda = __atomic_load_n(&session->cuda, __ATOMIC_ACQUIRE);
   if (cuda == NULL) return;

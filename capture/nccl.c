@@ -93,7 +93,8 @@ static int init(void **out, uint64_t id, int *mask, const char *name, int ranks,
   made->session = session;
   pthread_mutex_init(&made->lock, NULL);
   made->communicator = bt_communicators_add(&plugin.communicators, session, id, rank, ranks, name);
-  bubbletop_comm_source(session, BUBBLETOP_SOURCE_PLUGIN);
+  bubbletop_see(session, BUBBLETOP_SOURCE_PLUGIN, BUBBLETOP_SIGHT_P2P);
+  bubbletop_see(session, BUBBLETOP_SOURCE_PLUGIN, BUBBLETOP_SIGHT_COLLECTIVES);
   bubbletop_meta(session, "source.nccl", wanted == wanted_events ? "5" : "4");
   set_mask(mask, wanted);
   *out = made;
@@ -132,7 +133,8 @@ static bool describe(const context *at, const char *function, const char *dataty
   bubbletop_kind collective = BUBBLETOP_OTHER;
   bt_comm_function what = function != NULL ? bt_comm_function_of(function, &collective) : BT_COMM_OTHER;
   if (what == BT_COMM_OTHER) return false;
-  if (bubbletop_comm_source(at->session, BUBBLETOP_SOURCE_PLUGIN) != BUBBLETOP_SOURCE_PLUGIN) return false;
+  bubbletop_sight sight = what == BT_COMM_COLLECTIVE ? BUBBLETOP_SIGHT_COLLECTIVES : BUBBLETOP_SIGHT_P2P;
+  if (bubbletop_see(at->session, BUBBLETOP_SOURCE_PLUGIN, sight) != BUBBLETOP_SOURCE_PLUGIN) return false;
   if (what == BT_COMM_COLLECTIVE) peer = -1;
   out->kind = what == BT_COMM_COLLECTIVE ? collective : bt_comm_kind(at->communicator, what == BT_COMM_SEND, peer);
   int64_t bytes = count < (size_t)1 << 46 ? (int64_t)count * size_of(datatype) : -1;

@@ -150,6 +150,21 @@ static bubbletop_where where_of(bubbletop_session *session, const bt_nvtx_match 
 
 /* ---- begin and end ---- */
 
+/* Nobody sees such things better than ranges do. */
+static bool is_ours(bubbletop_session *session, bubbletop_sight sight) {
+  return bubbletop_see(session, BUBBLETOP_SOURCE_NVTX, sight) == BUBBLETOP_SOURCE_NVTX;
+}
+
+/* Recomputation, data loading and the like are not what adapters see. */
+static bool is_seen_op(int kind) {
+  return kind == BUBBLETOP_F || kind == BUBBLETOP_B || kind == BUBBLETOP_W || kind == BUBBLETOP_BW ||
+         kind == BUBBLETOP_FB || kind == BUBBLETOP_OPTIMIZER;
+}
+
+static bool is_message(int kind) {
+  return kind >= BUBBLETOP_SEND_F && kind <= BUBBLETOP_RECV_B;
+}
+
 static int64_t begin_step(bubbletop_session *session, const bt_nvtx_match *match) {
   int64_t step = match->step;
   if (step == BT_NVTX_IN_ORDER) step = __atomic_fetch_add(&nvtx.steps, 1, __ATOMIC_RELAXED);
@@ -162,7 +177,8 @@ static int64_t begin_step(bubbletop_session *session, const bt_nvtx_match *match
 static bool begin_nccl(open_range *range, bt_nvtx_domain_handle domain, const bt_nvtx_match *match,
                        const bt_nvtx_payload *payload) {
   if (match->kind == BT_COMM_OTHER || payload == NULL) return false;
-  if (bubbletop_comm_source(range->session, BUBBLETOP_SOURCE_NVTX) != BUBBLETOP_SOURCE_NVTX) return false;
+  if (!is_ours(range->session, match->kind == BT_COMM_COLLECTIVE ? BUBBLETOP_SIGHT_COLLECTIVES : BUBBLETOP_SIGHT_P2P))
+    return false;
   int64_t values[BT_NVTX_FIELDS] = {0, -1, -1, -1, -1};
   bt_nvtx_payload_read(domain, payload, values);
   uint64_t identity = (uint64_t)values[BT_NVTX_COMMUNICATOR];
@@ -187,14 +203,20 @@ static bool begin(open_range *range, bt_nvtx_domain_handle domain, const bt_nvtx
   bubbletop_comm comm = BUBBLETOP_COMM_INIT;
   switch (match->what) {
   case BT_NVTX_SPAN:
+    if (is_seen_op(match->kind) && !is_ours(range->session, BUBBLETOP_SIGHT_OPS)) return false;
     bubbletop_begin(range->session, &range->span, (bubbletop_kind)match->kind, where_of(range->session, match));
     return true;
   case BT_NVTX_COMM:
+    if (!is_ours(range->session, is_message(match->kind) ? BUBBLETOP_SIGHT_P2P : BUBBLETOP_SIGHT_COLLECTIVES))
+      return false;
     comm.peer = match->peer;
     bubbletop_comm_begin(range->session, &range->span, (bubbletop_kind)match->kind, where_of(range->session, match),
                          &comm);
     return true;
-  case BT_NVTX_STEP: range->step = begin_step(range->session, match); return true;
+  case BT_NVTX_STEP:
+    if (!is_ours(range->session, BUBBLETOP_SIGHT_OPS)) return false;
+    range->step = begin_step(range->session, match);
+    return true;
   case BT_NVTX_NCCL: return begin_nccl(range, domain, match, payload);
   default: return false;
   }

@@ -264,13 +264,26 @@ int32_t bubbletop_rank(const bubbletop_session *session, int32_t *world_size) {
   return session != NULL ? session->config.rank : -1;
 }
 
-bubbletop_source bubbletop_comm_source(bubbletop_session *session, bubbletop_source source) {
-  if (session == NULL) return source;
-  uint32_t best = __atomic_load_n(&session->comm_source, __ATOMIC_RELAXED);
-  while (best < (uint32_t)source && !__atomic_compare_exchange_n(&session->comm_source, &best, (uint32_t)source, false,
-                                                                 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-    continue;
-  return best < (uint32_t)source ? source : (bubbletop_source)best;
+/* Of two sources that see the same, the better one. */
+static uint32_t better(uint32_t a, uint32_t b, bubbletop_sight sight) {
+  bool plugin = a == BUBBLETOP_SOURCE_PLUGIN || b == BUBBLETOP_SOURCE_PLUGIN;
+  if (sight == BUBBLETOP_SIGHT_COLLECTIVES && plugin) return BUBBLETOP_SOURCE_PLUGIN;
+  return a > b ? a : b;
+}
+
+bubbletop_source bubbletop_see(bubbletop_session *session, bubbletop_source source, bubbletop_sight sight) {
+  if (session == NULL || (unsigned)sight > BUBBLETOP_SIGHT_COLLECTIVES) return source;
+  uint32_t *place = &session->sources[sight];
+  uint32_t seen = __atomic_load_n(place, __ATOMIC_RELAXED);
+  uint32_t best = better(seen, source, sight);
+  while (best != seen && !__atomic_compare_exchange_n(place, &seen, best, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    best = better(seen, source, sight);
+  return (bubbletop_source)best;
+}
+
+bubbletop_source bubbletop_seen_by(const bubbletop_session *session, bubbletop_sight sight) {
+  if (session == NULL || (unsigned)sight > BUBBLETOP_SIGHT_COLLECTIVES) return (bubbletop_source)0;
+  return (bubbletop_source)__atomic_load_n(&session->sources[sight], __ATOMIC_RELAXED);
 }
 
 bubbletop_status bubbletop_get_stats(bubbletop_session *session, bubbletop_stats *stats) {

@@ -81,7 +81,7 @@ struct bubbletop_session {
   uint64_t refused; /* records of threads that could not be given a ring */
   int64_t refused_from, refused_to;
   uint32_t ringless; /* no more rings are to be had */
-  uint32_t comm_source; /* the best bubbletop_source that has called */
+  uint32_t sources[3]; /* by bubbletop_sight: the best bubbletop_source that has called */
   uint32_t shared; /* several may hold it: lasts until exit */
 
   struct bt_cuda *cuda; /* atomic; NULL until the first GPU-timed span */

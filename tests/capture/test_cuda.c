@@ -283,6 +283,40 @@ static void test_groups_and_close(void **state) {
   scratch_remove(directory);
 }
 
+/* A message that a second stream waits for. */
+static void run_waited(void *directory) {
+  const cuda_double *gpu = load_double();
+  bubbletop_session *session = open_in(directory);
+  void *stream = gpu->stream(1);
+  void *other = gpu->stream(1);
+  bubbletop_cuda_span span;
+  bubbletop_comm comm = BUBBLETOP_COMM_INIT;
+  comm.peer = 1;
+  bubbletop_cuda_comm_begin(session, &span, BUBBLETOP_RECV_F, bubbletop_at(7, 0), &comm, stream);
+  int64_t done = gpu->kernel(other, 8 * MILLISECOND);
+  bubbletop_cuda_end_after(&span, other);
+  bubbletop_cuda_launch_begin(session, &span, stream); /* of which somebody else tells */
+  bubbletop_cuda_end_after(&span, stream);
+  bubbletop_cuda_begin(NULL, &span, BUBBLETOP_F, bubbletop_at(1, 0), stream);
+  bubbletop_cuda_end_after(&span, stream);
+  wait_for(done);
+  EXPECT(bubbletop_close(session, 0) == BUBBLETOP_OK);
+  exit(0);
+}
+
+static void test_waited(void **state) {
+  char *directory = scratch_make();
+  stream_run *run = recorded(directory, run_waited);
+  (void)state;
+  const bt_event *message = &run_find(run, BT_RECV_F, 0)->event;
+  assert_int_equal(message->flags, BT_FLAG_GPU_TIMED | BT_FLAG_GROUPED);
+  assert_true(message->duration >= 8 * MILLISECOND - 100000);
+  assert_int_equal(run_count(run, BT_RECV_F), 1);
+  assert_int_equal(run_count(run, BT_F), 0);
+  run_free(run);
+  scratch_remove(directory);
+}
+
 static void run_without_driver(void *directory) {
   bubbletop_session *session = open_in(directory);
   bubbletop_cuda_span span;
@@ -307,9 +341,9 @@ static void test_without_driver(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_times),          cmocka_unit_test(test_failures),
-      cmocka_unit_test(test_captures),       cmocka_unit_test(test_groups_and_close),
-      cmocka_unit_test(test_without_driver),
+      cmocka_unit_test(test_times),    cmocka_unit_test(test_failures),
+      cmocka_unit_test(test_captures), cmocka_unit_test(test_groups_and_close),
+      cmocka_unit_test(test_waited),   cmocka_unit_test(test_without_driver),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,3 +17,11 @@ tests_capture_test_nccl_SOURCES = tests/capture/test_nccl.c tests/capture/cuda_d
 tests_capture_test_nccl_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_nccl_CFLAGS = $(unit_cflags)
 tests_capture_test_nccl_LDADD = $(capture_test_ldadd)
+
+# all of them in one process
+unit_programs += tests/capture/test_sources
+tests_capture_test_sources_SOURCES = tests/capture/test_sources.c tests/capture/nvtx_client.c \
+	tests/capture/nvtx_client.h $(capture_test_sessions)
+tests_capture_test_sources_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_sources_CFLAGS = $(unit_cflags)
+tests_capture_test_sources_LDADD = $(capture_test_ldadd)
