@@ -76,7 +76,8 @@ static void put_number(writer *w, bool *any, const char *key, int64_t value) {
   *any = true;
 }
 
-static void put_args(writer *w, const bt_rank *rank, const bt_span *span, const bt_span_more *more) {
+static void put_args(writer *w, const bt_rank *rank, const bt_track *track, const bt_span *span) {
+  const bt_span_more *more = bt_span_details(track, span);
   bool any = false;
   fputs(",\"args\":{", w->out);
   put_number(w, &any, "microbatch", span->microbatch);
@@ -85,7 +86,7 @@ static void put_args(writer *w, const bt_rank *rank, const bt_span *span, const 
   if (more != NULL) {
     put_number(w, &any, "peer", more->peer);
     put_number(w, &any, "bytes", more->bytes);
-    put_number(w, &any, "sequence", more->sequence);
+    put_number(w, &any, "sequence", bt_span_sequence(track, span));
     put_number(w, &any, "tokens", more->tokens);
     if (span->kind == BT_FB) put_number(w, &any, "backward_microbatch", more->microbatch_b);
     if (more->group > 0 && more->group <= rank->group_count) {
@@ -111,7 +112,7 @@ static void put_span(writer *w, const bt_rank *rank, unsigned lane, unsigned thr
   }
   if (span->microbatch >= 0) fprintf(w->out, " %d", (int)span->microbatch);
   fputc('"', w->out);
-  put_args(w, rank, span, more);
+  put_args(w, rank, track, span);
   fputc('}', w->out);
 }
 

@@ -45,7 +45,7 @@ static void csv_span(const bt_trace *trace, const bt_rank *rank, unsigned lane, 
   csv_number(out, more == NULL ? -1 : more->peer);
   fprintf(out, ",%s", group == NULL ? "" : bt_domain_name(group->domain));
   csv_number(out, more == NULL ? -1 : more->bytes);
-  csv_number(out, more == NULL ? -1 : more->sequence);
+  csv_number(out, bt_span_sequence(track, span));
   fputc(',', out);
   if (name_of(trace, more) != NULL) csv_text(out, name_of(trace, more));
   fputc('\n', out);
@@ -70,7 +70,7 @@ static void json_span(const bt_trace *trace, const bt_rank *rank, unsigned lane,
   if (more != NULL) {
     json_number(out, "peer", more->peer);
     json_number(out, "bytes", more->bytes);
-    json_number(out, "sequence", more->sequence);
+    json_number(out, "sequence", bt_span_sequence(track, span));
     json_number(out, "tokens", more->tokens);
     if (span->kind == BT_FB) json_number(out, "backward_microbatch", more->microbatch_b);
     if (span->kind == BT_GATE) fprintf(out, ",\"blocked_on\":\"%s\"", bt_code_name(more->on_code));

@@ -32,11 +32,13 @@ typedef enum bt_lane {
 bt_lane bt_lane_of(unsigned code);
 const char *bt_lane_name(bt_lane lane);
 
-/* 24 bytes. Read durations with bt_span_duration: those over 4.29 s and all comm details lie in the track's `more`. */
+/* 24 bytes, all that most spans take: what comm spans and gates say beside it repeats itself (peer, group, bytes), so they
+ * share it and keep only the low 16 bits of their sequence. Read with bt_span_duration, _details and _sequence. */
 typedef struct bt_span {
   int64_t start;
-  uint32_t duration32; /* UINT32_MAX: see more */
-  uint32_t more; /* 1 + index into bt_track.more, 0: no details */
+  uint32_t duration32; /* UINT32_MAX: in its details, which are its own then */
+  uint32_t
+      more; /* 0: no details; BT_MORE_OWN | index into bt_track.own; else place in bt_track.shared << 16 | low bits */
   int32_t microbatch; /* -1 none */
   uint8_t kind; /* bt_code < BT_CODE_SPAN_LIMIT */
   uint8_t flags; /* BT_FLAG_* */
@@ -46,9 +48,9 @@ typedef struct bt_span {
 
 /* Details that most compute spans do not have. */
 typedef struct bt_span_more {
-  int64_t duration;
+  int64_t duration; /* 0 where it is shared */
   int64_t bytes; /* -1 unknown */
-  int64_t sequence; /* -1 unknown */
+  int64_t sequence_base; /* private: bt_span_sequence adds what the span keeps */
   int64_t tokens; /* -1 unknown */
   int32_t peer; /* global rank, -1 */
   uint32_t group; /* index into bt_rank.groups + 1, 0 none */
@@ -60,16 +62,25 @@ typedef struct bt_span_more {
   uint32_t name; /* 1 + index into bt_trace.names for imported names, 0 none */
 } bt_span_more;
 
+#define BT_MORE_OWN (UINT32_C(1) << 31)
+enum { BT_MORE_SHARED = 1 << 15 };
+
 typedef struct bt_track {
   bt_span *spans;
   size_t count, capacity;
   size_t settled; /* spans before this index will not move */
-  bt_span_more *more;
-  size_t more_count, more_capacity;
+  bt_span_more *shared; /* from 1 on; fewer than BT_MORE_SHARED */
+  size_t shared_count, shared_capacity;
+  bt_span_more *own; /* of single spans: long ones, and when there is no more room in `shared` */
+  size_t own_count, own_capacity;
   int64_t longest; /* longest duration of any span: a bound for searches */
-  /* private: spans added and not merged yet lie behind `count` */
+  /* private: spans added and not merged yet lie behind `count`; hash table of `shared` (a power of two of places, 0 free),
+   * and which was used last by each kind */
   size_t pending;
   bool pending_unsorted;
+  uint16_t *shared_table;
+  size_t shared_table_size;
+  uint16_t shared_last[8]; /* by kind, modulo */
 } bt_track;
 
 enum { /* limits of the model, so that no input makes it grow without bound; more is refused with BT_ERR_LIMIT */
@@ -137,6 +148,7 @@ typedef struct bt_rank {
   bt_track tracks[BT_LANE_COUNT];
   bt_step *steps; /* sorted by begin; a missing begin counts as the end */
   size_t step_count, step_capacity;
+  bool steps_fell_back; /* their ids do not rise everywhere: a restart went back */
   bt_group_info *groups;
   size_t group_count, group_capacity;
   bt_mark *marks; /* sorted by time */
@@ -216,13 +228,21 @@ bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life, uint32_t r
 bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon);
 
 static inline int64_t bt_span_duration(const bt_track *track, const bt_span *span) {
-  return span->duration32 != UINT32_MAX ? (int64_t)span->duration32 : track->more[span->more - 1].duration;
+  return span->duration32 != UINT32_MAX ? (int64_t)span->duration32 : track->own[span->more - BT_MORE_OWN].duration;
 }
 static inline int64_t bt_span_end(const bt_track *track, const bt_span *span) {
   return span->start + bt_span_duration(track, span);
 }
+/* NULL: it has none. */
 static inline const bt_span_more *bt_span_details(const bt_track *track, const bt_span *span) {
-  return span->more == 0 ? NULL : &track->more[span->more - 1];
+  if (span->more == 0) return NULL;
+  return span->more >= BT_MORE_OWN ? &track->own[span->more - BT_MORE_OWN] : &track->shared[span->more >> 16];
+}
+/* -1: unknown. */
+static inline int64_t bt_span_sequence(const bt_track *track, const bt_span *span) {
+  const bt_span_more *more = bt_span_details(track, span);
+  if (more == NULL) return -1;
+  return span->more >= BT_MORE_OWN ? more->sequence_base : more->sequence_base + (span->more & 0xFFFF);
 }
 
 /* A raw time of the rank on the clock that all ranks share. */

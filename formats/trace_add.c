@@ -35,6 +35,22 @@ static uint32_t group_index(bt_rank *rank, uint32_t life, uint32_t id) {
   return (uint32_t)at + 1;
 }
 
+/* What the span's `more` is. False: memory is short. */
+static bool add_details(bt_rank *rank, bt_track *track, uint32_t life, const bt_event *event, uint32_t *more) {
+  const bt_span_more details = {.duration = event->duration < UINT32_MAX ? 0 : event->duration,
+                                .bytes = event->bytes,
+                                .sequence_base = event->sequence,
+                                .tokens = event->tokens,
+                                .peer = event->peer,
+                                .group = group_index(rank, life, event->group),
+                                .microbatch_b = event->microbatch_b,
+                                .chunk_b = event->chunk_b,
+                                .on_code = event->on_code,
+                                .count = event->count};
+  *more = bt_track_details(track, event->code, &details);
+  return *more != 0;
+}
+
 static bool has_details(const bt_event *event) {
   return event->duration >= UINT32_MAX || event->peer != -1 || event->group != 0 || event->bytes != -1 ||
          event->sequence != -1 || event->tokens != -1 || event->code == BT_FB || event->code == BT_GATE;
@@ -42,30 +58,18 @@ static bool has_details(const bt_event *event) {
 
 static bt_status add_span(bt_rank *rank, uint32_t life, const bt_event *event) {
   bt_track *track = &rank->tracks[bt_lane_of(event->code)];
-  bool details = has_details(event);
-  if (!bt_track_room(track, details)) return BT_ERR_NOMEM;
+  uint32_t more = 0;
+  if (!bt_track_room(track)) return BT_ERR_NOMEM;
+  if (has_details(event) && !add_details(rank, track, life, event, &more)) return BT_ERR_NOMEM;
   bt_span *span = bt_track_next(track);
   *span = (bt_span){.start = event->start,
                     .duration32 = event->duration < UINT32_MAX ? (uint32_t)event->duration : UINT32_MAX,
-                    .more = details ? (uint32_t)track->more_count + 1 : 0,
+                    .more = more,
                     .microbatch = event->microbatch,
                     .kind = event->code,
                     .flags = event->flags,
                     .chunk = small(event->chunk),
                     .stream = small(event->lane)};
-  if (details) {
-    uint32_t group = group_index(rank, life, event->group);
-    track->more[track->more_count++] = (bt_span_more){.duration = event->duration,
-                                                      .bytes = event->bytes,
-                                                      .sequence = event->sequence,
-                                                      .tokens = event->tokens,
-                                                      .peer = event->peer,
-                                                      .group = group,
-                                                      .microbatch_b = event->microbatch_b,
-                                                      .chunk_b = event->chunk_b,
-                                                      .on_code = event->on_code,
-                                                      .count = event->count};
-  }
   bt_track_commit(track);
   return BT_OK;
 }
@@ -251,9 +255,11 @@ static int compare_marks(const void *left, const void *right) {
   return a->name == b->name ? 0 : a->name < b->name ? -1 : 1;
 }
 
-/* Merges the sorted tail [sorted, count) into the sorted elements before it, from behind: linear in the overlap. */
-static bool merge_tail(char *bytes, size_t sorted, size_t count, size_t size,
+/* Merges the sorted tail [*sorted, count) into the sorted elements before it, from behind: linear in the overlap, whose
+ * beginning *sorted becomes. */
+static bool merge_tail(char *bytes, size_t *sorted_end, size_t count, size_t size,
                        int (*compare)(const void *, const void *)) {
+  size_t sorted = *sorted_end;
   size_t tail = count - sorted;
   char *scratch = malloc(tail * size);
   if (scratch == NULL) return false;
@@ -268,21 +274,32 @@ static bool merge_tail(char *bytes, size_t sorted, size_t count, size_t size,
     }
   }
   free(scratch);
+  *sorted_end = sorted;
   return true;
 }
 
-/* Sorts what came since `sorted` into an array whose first `sorted` elements are in order. */
-static void sort_tail(void *array, size_t *sorted, size_t count, size_t size,
-                      int (*compare)(const void *, const void *)) {
+/* Sorts what came since `sorted` into an array whose first `sorted` elements are in order. Those before the returned
+ * index are where they were. */
+static size_t sort_tail(void *array, size_t *sorted, size_t count, size_t size,
+                        int (*compare)(const void *, const void *)) {
   char *bytes = array;
   size_t before = *sorted;
   size_t at = before;
   while (at < count && (at == 0 || compare(bytes + (at - 1) * size, bytes + at * size) <= 0))
     at++;
   *sorted = count;
-  if (at == count) return;
+  if (at == count) return before;
   qsort(bytes + before * size, count - before, size, compare);
-  if (before > 0 && !merge_tail(bytes, before, count, size, compare)) qsort(bytes, count, size, compare);
+  if (before == 0 || merge_tail(bytes, &before, count, size, compare)) return before;
+  qsort(bytes, count, size, compare);
+  return 0;
+}
+
+static void sort_steps(bt_rank *rank) {
+  size_t from = sort_tail(rank->steps, &rank->step_sorted, rank->step_count, sizeof(bt_step), compare_steps);
+  for (size_t i = from > 0 ? from : 1; i < rank->step_count && !rank->steps_fell_back; i++) {
+    rank->steps_fell_back = rank->steps[i].id < rank->steps[i - 1].id;
+  }
 }
 
 /* The span that ended takes the place of its open one. */
@@ -311,8 +328,8 @@ bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon) {
     if (!bt_track_settle(track, horizon, &reordered)) status = BT_ERR_NOMEM;
     trace->span_count += track->count - before;
   }
-  sort_tail(rank->steps, &rank->step_sorted, rank->step_count, sizeof(bt_step), compare_steps);
-  sort_tail(rank->marks, &rank->mark_sorted, rank->mark_count, sizeof(bt_mark), compare_marks);
+  sort_steps(rank);
+  (void)sort_tail(rank->marks, &rank->mark_sorted, rank->mark_count, sizeof(bt_mark), compare_marks);
   drop_ended_open(rank);
   trace->generation++;
   if (reordered) trace->reordered++;

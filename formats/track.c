@@ -6,12 +6,8 @@
 
 enum { NEAR = 16 }; /* spans that a late one is moved back over at once: nested spans end first, so they come first */
 
-bool bt_track_grow(bt_track *track, bool details) {
-  size_t end = track->count + track->pending;
-  if (!bt_array_reserve(&track->spans, &track->capacity, end + 1, sizeof(bt_span))) return false;
-  if (!details) return true;
-  return track->more_count < UINT32_MAX - 1 &&
-         bt_array_reserve(&track->more, &track->more_capacity, track->more_count + 1, sizeof(bt_span_more));
+bool bt_track_grow(bt_track *track) {
+  return bt_array_reserve(&track->spans, &track->capacity, track->count + track->pending + 1, sizeof(bt_span));
 }
 
 /* Moves the last pending span back to its place when that is near. */
@@ -145,5 +141,7 @@ size_t bt_track_lower_bound(const bt_track *track, int64_t time) {
 
 void bt_track_free(bt_track *track) {
   free(track->spans);
-  free(track->more);
+  free(track->shared);
+  free(track->shared_table);
+  free(track->own);
 }

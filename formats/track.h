@@ -11,23 +11,24 @@ static inline bool bt_span_before(const bt_track *track, const bt_span *a, const
 }
 
 /* The slow halves of the two below. */
-bool bt_track_grow(bt_track *track, bool details);
+bool bt_track_grow(bt_track *track);
 void bt_track_sift(bt_track *track);
 
-/* Room for one more span behind the pending ones, and for its details. The caller writes both in place
- * (bt_track_next, track->more[track->more_count]), which is why there is no function that takes them: a span is built
- * once, where it stays. False: memory is short. */
-static inline bool bt_track_room(bt_track *track, bool details) {
-  if (track->count + track->pending < track->capacity && (!details || track->more_count < track->more_capacity))
-    return true;
-  return bt_track_grow(track, details);
+/* Room for one more span behind the pending ones. The caller writes it in place (bt_track_next), which is why there is no
+ * function that takes it: a span is built once, where it stays. False: memory is short. */
+static inline bool bt_track_room(bt_track *track) {
+  return track->count + track->pending < track->capacity || bt_track_grow(track);
 }
 
 static inline bt_span *bt_track_next(bt_track *track) {
   return &track->spans[track->count + track->pending];
 }
 
-/* The span at bt_track_next is written, its details (if it has any) too: it is pending now. */
+/* What bt_span.more is of a span of this kind with these details (duration: only of a long span, which gets them for itself;
+ * sequence_base: the whole sequence). 0: memory is short. */
+uint32_t bt_track_details(bt_track *track, unsigned kind, const bt_span_more *details);
+
+/* The span at bt_track_next is written, its details (if it has any) are kept: it is pending now. */
 static inline void bt_track_commit(bt_track *track) {
   const bt_span *span = bt_track_next(track);
   if (track->pending++ > 0 && bt_span_before(track, span, span - 1)) bt_track_sift(track);

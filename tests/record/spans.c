@@ -9,12 +9,12 @@
 static void print_spans(const bt_rank *rank, const bt_track *track) {
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
-    const bt_span_more none = {.bytes = -1, .sequence = -1, .peer = -1, .microbatch_b = -1};
+    const bt_span_more none = {.bytes = -1, .peer = -1, .microbatch_b = -1};
     const bt_span_more *more = bt_span_details(track, span);
     if (more == NULL) more = &none;
     printf("span %d %s %" PRId64 " %" PRId64 " %d %d %d %" PRId64 " %" PRId64 " %u %d %d %s\n", rank->rank,
            bt_code_name(span->kind), span->start, bt_span_duration(track, span), span->chunk, span->microbatch,
-           more->peer, more->bytes, more->sequence, more->group, more->chunk_b, more->microbatch_b,
+           more->peer, more->bytes, bt_span_sequence(track, span), more->group, more->chunk_b, more->microbatch_b,
            more->on_code != BT_NONE ? bt_code_name(more->on_code) : "-");
   }
 }

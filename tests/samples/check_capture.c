@@ -59,7 +59,7 @@ static const bt_span *find_message(const bt_rank *rank, unsigned kind, int32_t p
   for (size_t i = 0; i < track->count; i++) {
     const bt_span_more *more = bt_span_details(track, &track->spans[i]);
     if (more == NULL || is_send(track->spans[i].kind) != is_send(kind)) continue;
-    if (more->peer != peer || more->sequence != sequence) continue;
+    if (more->peer != peer || bt_span_sequence(track, &track->spans[i]) != sequence) continue;
     if (found != NULL || track->spans[i].kind != kind) return NULL;
     found = &track->spans[i];
   }
@@ -78,15 +78,16 @@ static int check_messages(const struct run *run, const bt_rank *rank) {
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
-    CHECK(more != NULL && more->peer >= 0 && more->sequence >= 0 && more->group != 0, "rank %d", rank->rank);
+    CHECK(more != NULL && more->peer >= 0 && bt_span_sequence(track, span) >= 0 && more->group != 0, "rank %d",
+          rank->rank);
     CHECK(more->bytes == (int64_t)run->o.batch * run->o.hidden * 4, "rank %d", rank->rank);
     *(is_send(span->kind) ? &sends : &receives) += 1;
     if (!is_send(span->kind)) continue;
     const bt_rank *peer = bt_trace_find(run->trace, more->peer);
     unsigned other = span->kind == BT_SEND_F ? BT_RECV_F : BT_RECV_B;
-    const bt_span *receive = peer != NULL ? find_message(peer, other, rank->rank, more->sequence) : NULL;
+    const bt_span *receive = peer != NULL ? find_message(peer, other, rank->rank, bt_span_sequence(track, span)) : NULL;
     CHECK(receive != NULL && receive->microbatch == span->microbatch, "rank %d to %d, sequence %lld", rank->rank,
-          more->peer, (long long)more->sequence);
+          more->peer, (long long)bt_span_sequence(track, span));
     CHECK(bt_span_end(&peer->tracks[BT_LANE_P2P], receive) >= span->start, "rank %d to %d", rank->rank, more->peer);
   }
   CHECK(sends == expected_sends && receives == expected_receives, "rank %d: %lld sends, %lld receives", rank->rank,
@@ -103,7 +104,7 @@ static int check_gates(const bt_rank *rank, size_t *gates) {
     if (gate->kind != BT_GATE) continue;
     CHECK(more != NULL, "rank %d: a gate on nothing", rank->rank);
     if (bt_code_is_collective(more->on_code)) continue;
-    const bt_span *receive = find_message(rank, more->on_code, more->peer, more->sequence);
+    const bt_span *receive = find_message(rank, more->on_code, more->peer, bt_span_sequence(track, gate));
     CHECK(receive != NULL && receive->microbatch == gate->microbatch, "rank %d", rank->rank);
     int64_t arrival = bt_span_end(p2p, receive);
     CHECK(gate->start <= arrival && bt_span_end(track, gate) >= arrival, "rank %d", rank->rank);

@@ -261,6 +261,83 @@ static void groups_and_layout(void **state) {
   bt_trace_free(trace);
 }
 
+/* A comm span, all of whose numbers follow from `i`. */
+static void make_comm(bt_event *event, int i, bool varied) {
+  static const int64_t odd[] = {-1, 0, 65535, 65536, INT64_MAX, INT64_MIN, -65537};
+  bt_event_init(event, i % 3 == 0 ? BT_SEND_F : i % 3 == 1 ? BT_RECV_B : BT_SEND_B);
+  event->start = i;
+  event->duration = i % 1000 == 7 ? (int64_t)UINT32_MAX + i : i % 50;
+  event->peer = i % 4;
+  event->group = (uint32_t)(i % 5);
+  event->bytes = varied ? i : 4096;
+  event->sequence = i % 11 == 0 ? odd[i / 11 % 7] : i * 5;
+  event->tokens = i % 13 == 0 ? i % 3 : -1;
+}
+
+static void check_comm(const bt_rank *rank, const bt_track *track, const bt_span *span, bool varied) {
+  bt_event event;
+  make_comm(&event, (int)span->start, varied);
+  const bt_span_more *more = bt_span_details(track, span);
+  assert_non_null(more);
+  assert_int_equal(bt_span_duration(track, span), event.duration);
+  assert_int_equal(bt_span_sequence(track, span), event.sequence);
+  assert_int_equal(more->peer, event.peer);
+  assert_int_equal(more->bytes, event.bytes);
+  assert_int_equal(more->tokens, event.tokens);
+  assert_int_equal(more->group == 0 ? 0 : rank->groups[more->group - 1].id, event.group);
+}
+
+/* Spans get back the details they came with, whether these repeat themselves or there are more than can be shared; what
+ * repeats itself takes no memory. */
+static void details_are_shared(void **state) {
+  (void)state;
+  enum { SPANS = 100000 };
+  for (int varied = 0; varied < 2; varied++) {
+    bt_trace *trace;
+    assert_int_equal(bt_trace_new(&trace), BT_OK);
+    bt_rank *rank = bt_trace_rank(trace, 1);
+    for (int i = 0; i < SPANS; i++) {
+      bt_event event;
+      make_comm(&event, i, varied != 0);
+      assert_int_equal(bt_trace_add(trace, rank, 0, 1, &event), BT_OK);
+    }
+    assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+    const bt_track *track = &rank->tracks[BT_LANE_P2P];
+    assert_int_equal(track->count, SPANS);
+    for (size_t i = 0; i < SPANS; i++) {
+      assert_int_equal(track->spans[i].start, i);
+      check_comm(rank, track, &track->spans[i], varied != 0);
+    }
+    assert_true(varied ? track->own_count > SPANS / 2 : track->own_count == SPANS / 1000);
+    assert_true(track->shared_count <= (varied ? BT_MORE_SHARED : 4000));
+    bt_trace_free(trace);
+  }
+}
+
+/* Ids of steps fall back where a restart repeats some: then, and only then, the rank says so. */
+static void steps_that_fall_back_are_told(void **state) {
+  (void)state;
+  bt_trace *trace;
+  assert_int_equal(bt_trace_new(&trace), BT_OK);
+  for (int32_t number = 0; number < 3; number++) {
+    bt_rank *rank = bt_trace_rank(trace, number);
+    for (int i = 0; i < 40; i++) {
+      int at = number == 1 ? i ^ 1 : i; /* rank 1: marks come in another order */
+      bt_event event;
+      bt_event_init(&event, BT_STEP_BEGIN);
+      event.start = at * 100;
+      event.step = number == 2 && at > 20 ? at - 5 : at;
+      assert_int_equal(bt_trace_add(trace, rank, 0, 1, &event), BT_OK);
+      event.code = BT_STEP_END;
+      event.start += 90;
+      assert_int_equal(bt_trace_add(trace, rank, 0, 1, &event), BT_OK);
+      if (i % 4 == 3) assert_int_equal(bt_trace_settle(trace, rank, INT64_MIN), BT_OK);
+    }
+    assert_int_equal(rank->steps_fell_back, number == 2);
+  }
+  bt_trace_free(trace);
+}
+
 /* Everything the format can say, extremes included: added or refused, and in order. */
 static void anything_can_be_added(void **state) {
   (void)state;
@@ -299,10 +376,16 @@ static void anything_can_be_added(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(merging_equals_sorting), cmocka_unit_test(settled_spans_stay),
-      cmocka_unit_test(extremes_fit),           cmocka_unit_test(steps_find_their_ends),
-      cmocka_unit_test(open_spans_give_way),    cmocka_unit_test(names_are_found_again),
-      cmocka_unit_test(groups_and_layout),      cmocka_unit_test(anything_can_be_added),
+      cmocka_unit_test(merging_equals_sorting),
+      cmocka_unit_test(settled_spans_stay),
+      cmocka_unit_test(extremes_fit),
+      cmocka_unit_test(steps_find_their_ends),
+      cmocka_unit_test(open_spans_give_way),
+      cmocka_unit_test(names_are_found_again),
+      cmocka_unit_test(groups_and_layout),
+      cmocka_unit_test(details_are_shared),
+      cmocka_unit_test(steps_that_fall_back_are_told),
+      cmocka_unit_test(anything_can_be_added),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,17 +89,20 @@ static uint64_t step_of(const bt_rank *rank, int64_t time, size_t *hint) {
 }
 
 /* False: it cannot be known by what it is. */
-static bool identify_message(half *out, const bt_rank *rank, const bt_span *span, const bt_span_more *more,
-                             const group_key *groups, uint64_t step) {
+static bool identify_message(half *out, const bt_rank *rank, const bt_span *span, const group_key *groups,
+                             uint64_t step) {
+  const bt_track *track = &rank->tracks[BT_LANE_P2P];
+  const bt_span_more *more = bt_span_details(track, span);
+  int64_t sequence = bt_span_sequence(track, span);
   bool receive = is_receive(span->kind);
   bool forward = is_forward(span->kind);
   out->from = receive ? more->peer : rank->rank;
   out->to = receive ? rank->rank : more->peer;
   out->receive = receive;
   out->sender = !receive;
-  if (more->sequence >= 0) {
+  if (sequence >= 0) {
     out->a = mix(2 + forward, groups[more->group].identity);
-    out->b = (uint64_t)more->sequence;
+    out->b = (uint64_t)sequence;
     return true;
   }
   if (span->microbatch < 0) return false;
@@ -134,8 +137,8 @@ static bool add_messages(halves *all, const bt_trace *trace, const bt_rank *rank
     half *out = new_half(all, rank, span->start, bt_span_end(track, span));
     if (out == NULL) return false;
     bool host_timed = gpu && (span->flags & BT_FLAG_GPU_TIMED) == 0;
-    if (!identify_message(out, rank, span, more, groups, step_of(rank, span->start, &step)) ||
-        (out->receive && host_timed) || !is_sampled(all, out))
+    if (!identify_message(out, rank, span, groups, step_of(rank, span->start, &step)) || (out->receive && host_timed) ||
+        !is_sampled(all, out))
       all->count--;
   }
   return true;
@@ -146,12 +149,13 @@ static bool add_collectives(halves *all, const bt_rank *rank, const group_key *g
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
-    if (more == NULL || span->kind == BT_BROADCAST || more->sequence < 0 || (span->flags & BT_FLAG_OPEN) != 0) continue;
+    int64_t sequence = bt_span_sequence(track, span);
+    if (more == NULL || span->kind == BT_BROADCAST || sequence < 0 || (span->flags & BT_FLAG_OPEN) != 0) continue;
     if (groups[more->group].identity == 0 || !groups[more->group].crosses) continue;
     half *out = new_half(all, rank, span->start, bt_span_end(track, span));
     if (out == NULL) return false;
     out->a = mix(groups[more->group].identity, span->kind);
-    out->b = (uint64_t)more->sequence;
+    out->b = (uint64_t)sequence;
     out->sender = true;
     out->receive = !gpu || (span->flags & BT_FLAG_GPU_TIMED) != 0;
     if (!is_sampled(all, out)) all->count--;

@@ -450,6 +450,11 @@ static void prefetch_leaf(const sweep *s, size_t leaf) {
   __builtin_prefetch(&s->lod->before[leaf]);
 }
 
+bool bt_lod_reaches(const bt_lod *lod, const bt_track *track, int64_t time) {
+  size_t seen = visible_spans(lod, track);
+  return seen == track->count || track->spans[seen].start >= time;
+}
+
 void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, bt_lod_sum *sum) {
   memset(sum, 0, sizeof *sum);
   if (track->count == 0 || from >= to) return;
@@ -664,7 +669,9 @@ bt_status bt_lod_set_update(bt_lod_set *set, const bt_trace *trace, size_t budge
       bt_lod *lod = &set->ranks[i].lanes[lane];
       size_t before = lod->leaf_count;
       bool lane_done;
-      status = bt_lod_update(lod, &trace->ranks[i].tracks[lane], budget, &lane_done);
+      const bt_track *track = &trace->ranks[i].tracks[lane];
+      if (lod->seen_count != track->count || lod->seen_settled != track->settled) set->generation++;
+      status = bt_lod_update(lod, track, budget, &lane_done);
       if (status != BT_OK) return status;
       *done = *done && lane_done;
       size_t built = lod->leaf_count > before ? (lod->leaf_count - before) * BT_LOD_LEAF : 0;

@@ -73,6 +73,9 @@ typedef struct bt_lod_sum {
   bool segments; /* bt_lod_columns: its segments were given too */
 } bt_lod_sum;
 
+/* True when all spans that start before `time` are seen by what follows. */
+bool bt_lod_reaches(const bt_lod *lod, const bt_track *track, int64_t time);
+
 /* Busy time in [from, to). Spans behind the indexed part and its last partial leaf are not seen. */
 void bt_lod_range(const bt_lod *lod, const bt_track *track, int64_t from, int64_t to, bt_lod_sum *sum);
 
@@ -113,6 +116,7 @@ typedef struct bt_lod_set {
   bt_lod_rank *ranks; /* in the order of the trace's ranks */
   size_t count, capacity;
   uint64_t reordered; /* of the trace when it was indexed */
+  uint64_t generation; /* counts up with every change */
 } bt_lod_set;
 
 void bt_lod_set_free(bt_lod_set *set);

@@ -125,6 +125,7 @@ static bool find_op(const bt_view *view, const bt_rank *asker, const wanted *w, 
 static bool find_send(const bt_view *view, const bt_block *block, unsigned receive, bt_block *found) {
   const bt_rank *own = &view->trace->ranks[block->rank_index];
   const bt_span_more *more = bt_span_details(track_of(view, block), span_of(view, block));
+  int64_t sequence = bt_span_sequence(track_of(view, block), span_of(view, block));
   if (more == NULL || (receive != BT_RECV_F && receive != BT_RECV_B)) return false;
   const bt_rank *peer = bt_trace_find(view->trace, more->peer);
   if (peer == NULL) return false;
@@ -135,8 +136,9 @@ static bool find_send(const bt_view *view, const bt_block *block, unsigned recei
     const bt_span *span = &track->spans[--at];
     const bt_span_more *sent = bt_span_details(track, span);
     if (span->kind != send || sent == NULL || sent->peer != own->rank) continue;
-    bool same = more->sequence >= 0 && sent->sequence >= 0 ? sent->sequence == more->sequence
-                                                           : span->microbatch == span_of(view, block)->microbatch;
+    int64_t number = bt_span_sequence(track, span);
+    bool same =
+        sequence >= 0 && number >= 0 ? number == sequence : span->microbatch == span_of(view, block)->microbatch;
     if (!same) continue;
     *found = make_block(view, (size_t)(peer - view->trace->ranks), BT_LANE_P2P, at);
     return true;

@@ -61,7 +61,7 @@ static const bt_step *find_step(const bt_rank *rank, int64_t id, size_t hint) {
       high = middle;
   }
   if (low < rank->step_count && rank->steps[low].id == id) return &rank->steps[low];
-  for (size_t i = rank->step_count; i-- > 0;) { /* ids that fell back after a restart */
+  for (size_t i = rank->steps_fell_back ? rank->step_count : 0; i-- > 0;) {
     if (rank->steps[i].id == id) return &rank->steps[i];
   }
   return NULL;
@@ -106,14 +106,17 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
     if (last > window->to) window->to = last;
   }
   window->bubble = NAN;
-  window->known = true;
+  window->final = window->complete;
   if (window->from >= window->to) return;
   double busy = 0;
   for (size_t i = 0; i < rows->member_count; i++) {
     const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
+    const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
+    const bt_lod *lod = bt_lod_of(lods, rows->members[i].rank_index, BT_LANE_COMPUTE);
+    int64_t from = bt_raw_time(rank, window->from), to = bt_raw_time(rank, window->to);
     bt_lod_sum sum;
-    bt_lod_range(bt_lod_of(lods, rows->members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                 bt_raw_time(rank, window->from), bt_raw_time(rank, window->to), &sum);
+    bt_lod_range(lod, track, from, to, &sum);
+    window->final = window->final && bt_lod_reaches(lod, track, to);
     busy += (double)bt_lod_busy(&sum, BT_LANE_COMPUTE);
   }
   window->bubble = 1 - busy / ((double)rows->member_count * (double)bt_time_sub(window->to, window->from));
@@ -122,7 +125,10 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
 const bt_step_window *bt_steps_window(bt_steps *steps, size_t index, const bt_trace *trace, const bt_lod_set *lods,
                                       const bt_rows *rows) {
   bt_step_window *window = &steps->items[index];
-  if (!window->known || !window->complete) compute_window(window, index, trace, lods, rows);
+  uint64_t stamp = 1 + trace->generation + lods->generation; /* both only rise */
+  if (window->final || window->stamp == stamp) return window;
+  compute_window(window, index, trace, lods, rows);
+  window->stamp = stamp;
   return window;
 }
 

@@ -19,8 +19,9 @@ typedef struct bt_step_window {
   int64_t begin; /* its mark */
   int64_t from, to; /* the window; from >= to: no pipeline op */
   double bubble; /* of all ranks, 0..1; NAN: unknown */
-  bool known; /* computed */
   bool complete; /* every rank has its end mark */
+  bool final; /* complete, and computed from a whole index: it stays */
+  uint64_t stamp; /* of the data it was computed from, 0: it was not computed */
 } bt_step_window;
 
 typedef struct bt_steps {
