@@ -3,6 +3,10 @@ unit_programs += tests/unit/test_lod
 tests_unit_test_lod_SOURCES = tests/unit/test_lod.c
 tests_unit_test_lod_CFLAGS = $(unit_cflags)
 tests_unit_test_lod_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
+unit_programs += tests/unit/test_lod_cut
+tests_unit_test_lod_cut_SOURCES = tests/unit/test_lod_cut.c
+tests_unit_test_lod_cut_CFLAGS = $(unit_cflags)
+tests_unit_test_lod_cut_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
 
 unit_programs += tests/unit/test_terminal
 tests_unit_test_terminal_SOURCES = tests/unit/test_terminal.c tests/screen/watch.c tests/screen/watch.h

@@ -1,5 +1,7 @@
 #include "tui/analysis/lod.h"
 
+#include "tui/analysis/lod_cut.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -625,6 +627,7 @@ void bt_lod_set_free(bt_lod_set *set) {
   for (size_t i = 0; i < set->count; i++) {
     for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++)
       bt_lod_free(&set->ranks[i].lanes[lane]);
+    bt_lod_cut_free(&set->ranks[i].cut);
   }
   free(set->ranks);
   memset(set, 0, sizeof *set);
@@ -661,10 +664,12 @@ bt_status bt_lod_set_update(bt_lod_set *set, const bt_trace *trace, size_t budge
     for (size_t i = 0; i < set->count; i++) {
       for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++)
         bt_lod_reset(&set->ranks[i].lanes[lane]);
+      bt_lod_cut_reset(&set->ranks[i].cut);
     }
     set->reordered = trace->reordered;
   }
   for (size_t i = 0; i < set->count; i++) {
+    bool compute_done = false;
     for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++) {
       bt_lod *lod = &set->ranks[i].lanes[lane];
       size_t before = lod->leaf_count;
@@ -674,9 +679,16 @@ bt_status bt_lod_set_update(bt_lod_set *set, const bt_trace *trace, size_t budge
       status = bt_lod_update(lod, track, budget, &lane_done);
       if (status != BT_OK) return status;
       *done = *done && lane_done;
+      if (lane == BT_LANE_COMPUTE) compute_done = lane_done;
       size_t built = lod->leaf_count > before ? (lod->leaf_count - before) * BT_LOD_LEAF : 0;
       if (budget != 0) budget = built < budget ? budget - built : 1;
     }
+    if (!compute_done) continue;
+    bool cut_done;
+    bt_lod_rank *rank = &set->ranks[i];
+    status = bt_lod_cut_update(&rank->cut, &trace->ranks[i], &rank->lanes[BT_LANE_COMPUTE], budget, &cut_done);
+    if (status != BT_OK) return status;
+    *done = *done && cut_done;
   }
   return BT_OK;
 }

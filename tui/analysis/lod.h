@@ -106,10 +106,24 @@ bool bt_lod_gap_at(const bt_lod *lod, const bt_track *track, int64_t time, int64
 /* The span that is seen at `time`. False: idle then. */
 bool bt_lod_at(const bt_lod *lod, const bt_track *track, int64_t time, size_t *span);
 
+/* lod_cut.h */
+enum { BT_LOD_CUT_LEAF = 16 };
+
+typedef struct bt_lod_cut_leaf {
+  int64_t until; /* the latest end of a counted collective before it, INT64_MIN none */
+  uint64_t busy[BT_LOD_SLOTS]; /* what those took, by kind of op, ns */
+} bt_lod_cut_leaf;
+
+typedef struct bt_lod_cut {
+  bt_lod_cut_leaf *leaves; /* leaf i: before collective i * BT_LOD_CUT_LEAF */
+  size_t count, capacity;
+} bt_lod_cut;
+
 /* The indexes of all ranks of a trace. A zero-filled set is empty. */
 typedef struct bt_lod_rank {
   int32_t rank;
   bt_lod lanes[BT_LANE_COUNT];
+  bt_lod_cut cut;
 } bt_lod_rank;
 
 typedef struct bt_lod_set {

@@ -148,7 +148,7 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
       p = add_part(right, &right_count, 5, BT_COLOR_BAR_TEXT);
       bt_text_append(p->text, sizeof p->text, "theory %.1f %%", verdict->theory * 100);
     }
-    p = add_part(right, &right_count, 6, BT_COLOR_BAR_MUTED);
+    p = add_part(right, &right_count, view->scope == BT_SCOPE_STEP ? 6 : 1, BT_COLOR_BAR_MUTED);
     bt_text_append(p->text, sizeof p->text, "%s", bt_view_scope_label(view));
   }
   fit_parts(left, left_count, right, right_count, grid->columns);

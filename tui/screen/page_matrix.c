@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/lod_cut.h"
 #include "tui/screen/navigate.h"
 #include "tui/screen/page.h"
 #include "tui/screen/text.h"
@@ -80,8 +81,7 @@ static void range_of(bt_view *view, int64_t *from, int64_t *to, int64_t *id) {
 
 static int64_t busy_of(const bt_view *view, size_t r, int64_t from, int64_t to) {
   bt_lod_sum sum;
-  bt_lod_range(bt_lod_of(view->lods, r, BT_LANE_COMPUTE), &view->trace->ranks[r].tracks[BT_LANE_COMPUTE], from, to,
-               &sum);
+  bt_lod_compute(view->lods, view->trace, r, from, to, &sum);
   return bt_lod_busy(&sum, BT_LANE_COMPUTE);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/lod_cut.h"
 #include "tui/screen/text.h"
 
 void bt_steps_free(bt_steps *steps) {
@@ -111,12 +112,14 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
   double busy = 0;
   for (size_t i = 0; i < rows->member_count; i++) {
     const bt_rank *rank = &trace->ranks[rows->members[i].rank_index];
-    const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
-    const bt_lod *lod = bt_lod_of(lods, rows->members[i].rank_index, BT_LANE_COMPUTE);
+    size_t index_of = rows->members[i].rank_index;
     int64_t from = bt_raw_time(rank, window->from), to = bt_raw_time(rank, window->to);
     bt_lod_sum sum;
-    bt_lod_range(lod, track, from, to, &sum);
-    window->final = window->final && bt_lod_reaches(lod, track, to);
+    bt_lod_compute(lods, trace, index_of, from, to, &sum);
+    for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++) {
+      window->final =
+          window->final && bt_lod_reaches(bt_lod_of(lods, index_of, (bt_lane)lane), &rank->tracks[lane], to);
+    }
     busy += (double)bt_lod_busy(&sum, BT_LANE_COMPUTE);
   }
   window->bubble = 1 - busy / ((double)rows->member_count * (double)bt_time_sub(window->to, window->from));

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tui/analysis/lod_cut.h"
 #include "tui/screen/text.h"
 
 void bt_view_init(bt_view *view, const bt_theme *theme) {
@@ -325,8 +326,8 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
     for (size_t i = 0; i < count; i++) {
       const bt_rank *rank = &view->trace->ranks[members[i].rank_index];
       bt_lod_sum sum;
-      bt_lod_range(bt_lod_of(view->lods, members[i].rank_index, BT_LANE_COMPUTE), &rank->tracks[BT_LANE_COMPUTE],
-                   bt_raw_time(rank, ranges[r][0]), bt_raw_time(rank, ranges[r][1]), &sum);
+      bt_lod_compute(view->lods, view->trace, members[i].rank_index, bt_raw_time(rank, ranges[r][0]),
+                     bt_raw_time(rank, ranges[r][1]), &sum);
       for (unsigned slot = 0; slot < BT_LOD_SLOTS; slot++)
         rate->busy[slot] += sum.busy[slot];
       busy += bt_lod_busy(&sum, BT_LANE_COMPUTE);
