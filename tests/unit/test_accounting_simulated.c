@@ -127,10 +127,58 @@ static void no_excess(void **state) {
   }
 }
 
+static bt_accounting *account_steps(bt_trace *trace, int64_t first, int64_t last, int32_t context, uint64_t *spans) {
+  bt_accounting_options options = {
+      .bounded = true, .first_step = first, .last_step = last, .warmup = true, .context = context};
+  bt_accounting *a = account_with(trace, &options);
+  *spans = bt_accounting_spans(trace, &options);
+  return a;
+}
+
+/* The accounting of some steps needs no more than their neighbours: it is the same when it looks at those alone. */
+static void check_neighbours(const char *schedule, int64_t first, int64_t last, bt_trace *trace) {
+  uint64_t few, all;
+  bt_accounting *near = account_steps(trace, first, last, 3, &few);
+  bt_accounting *whole = account_steps(trace, first, last, 0, &all);
+  if (few >= all) fail_msg("%s: looks at %lu of %lu spans", schedule, (unsigned long)few, (unsigned long)all);
+  assert_int_equal(near->interval_ns, whole->interval_ns);
+  assert_int_equal(near->bubble_ns, whole->bubble_ns);
+  assert_int_equal(near->step_count, whole->step_count);
+  assert_true(near->rate_window == whole->rate_window && near->rate_span == whole->rate_span);
+  assert_true(near->ideal_rate_window == whole->ideal_rate_window);
+  assert_int_equal(near->cause_count, whole->cause_count);
+  assert_int_equal(near->stage_count, whole->stage_count);
+  for (size_t k = 0; k < near->stage_count; k++) {
+    assert_memory_equal(near->stages[k].ns, whole->stages[k].ns, sizeof near->stages[k].ns);
+    assert_memory_equal(near->stages[k].theory_ns, whole->stages[k].theory_ns, sizeof near->stages[k].theory_ns);
+  }
+  bt_accounting_free(near);
+  bt_accounting_free(whole);
+}
+
+static void neighbours(void **state) {
+  (void)state;
+  for (const bt_schedule_family *family = bt_schedule_families; family->name != NULL; family++) {
+    for (int variant = 0; variant < 2; variant++) {
+      int more = 1 + variant;
+      setup s = {family->name, 4, 8, 14, 10000, 12000, 8000, 300, 0.2, more, more, variant, variant == 1, 5000};
+      bt_simulation_params params = params_of(&s);
+      params.comm_jitter = 0; /* the fastest message of a link is the same everywhere */
+      bt_trace *trace = simulated_trace(&params, 0);
+      check_neighbours(family->name, 0, 0, trace);
+      check_neighbours(family->name, 7, 7, trace);
+      check_neighbours(family->name, 5, 8, trace);
+      check_neighbours(family->name, 13, 13, trace);
+      bt_trace_free(trace);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_schedule),
       cmocka_unit_test(no_excess),
+      cmocka_unit_test(neighbours),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,7 +233,7 @@ static void note_doubts(const bt_model *model) {
 }
 
 static bt_status build(bt_model *model, const bt_accounting_options *options, bt_error *error) {
-  bt_status status = bt_model_ops(model);
+  bt_status status = bt_model_ops(model, options);
   if (status != BT_OK)
     return bt_fail(error, status, "accounting: %s", status == BT_ERR_NOMEM ? "out of memory" : "too many spans");
   if (!judge_ranks(model)) return bt_fail(error, BT_ERR_NOMEM, "accounting: out of memory");

@@ -129,6 +129,8 @@ typedef struct bt_accounting_options {
   bool bounded; /* only steps first_step..last_step (their numbers, inclusive) */
   int64_t first_step, last_step;
   bool warmup; /* count warm-up steps too */
+  int32_t
+      context; /* bounded: look at so many steps before them too (and a few after), for what is usual; 0: at all there are */
   const bt_account_clock *clock; /* NULL: aligned when the trace has one clock domain */
 } bt_accounting_options;
 
@@ -159,6 +161,9 @@ typedef struct bt_accounting {
   bt_account_warning *warnings;
   size_t warning_count, warning_capacity;
 } bt_accounting;
+
+/* How many spans an accounting with these options looks at: what it costs, about 0.4 us and 150 bytes a span. */
+uint64_t bt_accounting_spans(const bt_trace *trace, const bt_accounting_options *options);
 
 /* NULL options: all steps. BT_OK (warnings say what is withheld), BT_ERR_EMPTY: no pipeline op in the (chosen) steps,
  * BT_ERR_NOMEM. */

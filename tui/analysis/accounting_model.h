@@ -103,6 +103,7 @@ typedef struct bt_model_rank {
   int64_t wall; /* clocks that are not aligned: what brings raw times near those of other hosts; 0: bt_rank_time does */
   bt_model_slice ops, p2p, collectives, gates, visits, segments;
   bt_model_slice collective_pieces, send_pieces;
+  int64_t from, to; /* raw: spans and marks that begin outside [from, to) are not looked at */
   int64_t anchor; /* raw start of its middle op */
   bool placed; /* it has ops, at a time near those of other ranks */
   bool gated; /* has gates: they alone say what blocks */
@@ -179,7 +180,7 @@ static inline int64_t bt_model_time(const bt_model_rank *rank, int64_t raw) {
 bt_status bt_model_build(bt_model *model, const bt_trace *trace, const bt_accounting_options *options, bt_error *error);
 
 /* The passes. BT_OK or BT_ERR_NOMEM. */
-bt_status bt_model_ops(bt_model *model);
+bt_status bt_model_ops(bt_model *model, const bt_accounting_options *options);
 bt_status bt_model_steps(bt_model *model, const bt_accounting_options *options);
 bt_status bt_model_choose(bt_model *model, const bt_accounting_options *options); /* the end of it; or BT_ERR_EMPTY */
 bt_status bt_model_match(bt_model *model);

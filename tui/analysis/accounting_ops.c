@@ -86,7 +86,8 @@ static bool is_believed(const bt_model *model, const bt_model_rank *rank, int64_
 static bool add_compute(bt_model *model, int32_t index, const bt_rank *rank) {
   const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
-  for (size_t i = 0; i < track->count; i++) {
+  size_t limit = bt_track_lower_bound(track, own->to);
+  for (size_t i = bt_track_lower_bound(track, own->from); i < limit; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
     if (!is_believed(model, own, span->start, bt_span_end(track, span))) continue;
@@ -136,9 +137,10 @@ static int32_t rank_index(const bt_trace *trace, int32_t rank) {
 static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
   const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_P2P];
+  size_t limit = bt_track_lower_bound(track, own->to);
   int32_t last_peer = -1;
   int32_t last_index = BT_NO_INDEX;
-  for (size_t i = 0; i < track->count; i++) {
+  for (size_t i = bt_track_lower_bound(track, own->from); i < limit; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
     if (!is_believed(model, own, span->start, bt_span_end(track, span))) continue;
@@ -169,7 +171,8 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
 static bool add_collectives(bt_model *model, int32_t index, const bt_rank *rank, const group_cache *groups) {
   const bt_model_rank *own = &model->ranks[index];
   const bt_track *track = &rank->tracks[BT_LANE_COLLECTIVE];
-  for (size_t i = 0; i < track->count; i++) {
+  size_t limit = bt_track_lower_bound(track, own->to);
+  for (size_t i = bt_track_lower_bound(track, own->from); i < limit; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
     uint32_t group = more != NULL ? more->group : 0;
@@ -226,7 +229,32 @@ static void place(bt_model *model, bt_model_rank *rank) {
       !__builtin_sub_overflow(time, model->anchor, &distance) && distance <= BT_REACH && distance >= -BT_REACH;
 }
 
-static bool add_rank(bt_model *model, int32_t index) {
+static int64_t mark_of(const bt_step *step) {
+  return step->begin != INT64_MIN ? step->begin : step->end;
+}
+
+/* The last of a rank's steps with that number; where it has none, its last. */
+static size_t find_step(const bt_rank *rank, int64_t id) {
+  for (size_t i = rank->step_count; i-- > 0;) {
+    if (rank->steps[i].id == id) return i;
+  }
+  return rank->step_count - 1;
+}
+
+/* What is looked at: everything, or the steps that the options name and their neighbours. */
+static void bound(bt_model_rank *rank, const bt_accounting_options *options) {
+  enum { AFTER = 2 };
+  const bt_rank *source = rank->source;
+  rank->from = INT64_MIN;
+  rank->to = INT64_MAX;
+  if (!options->bounded || options->context <= 0 || source->step_count == 0) return;
+  size_t last = find_step(source, options->last_step), first = find_step(source, options->first_step);
+  if (first > last) first = last;
+  if (first > (size_t)options->context) rank->from = mark_of(&source->steps[first - (size_t)options->context]);
+  if (source->step_count - last > AFTER + 1) rank->to = mark_of(&source->steps[last + AFTER + 1]);
+}
+
+static bool add_rank(bt_model *model, int32_t index, const bt_accounting_options *options) {
   const bt_rank *source = &model->trace->ranks[index];
   bt_model_rank *rank = &model->ranks[index];
   *rank = (bt_model_rank){.rank = source->rank,
@@ -237,6 +265,7 @@ static bool add_rank(bt_model *model, int32_t index) {
                           .wall = wall_of(model, source),
                           .source = source};
   place(model, rank);
+  bound(rank, options);
   rank->ops.first = (int32_t)model->ops_count;
   rank->p2p.first = (int32_t)model->p2p_count;
   rank->collectives.first = (int32_t)model->collectives_count;
@@ -316,12 +345,22 @@ static void note_host_times(bt_model *model) {
   }
 }
 
-bt_status bt_model_ops(bt_model *model) {
+/* Steps can be told apart by their marks only where every rank has them. */
+static bool all_marked(const bt_trace *trace) {
+  for (size_t i = 0; i < trace->rank_count; i++) {
+    if (trace->ranks[i].step_count == 0 && trace->ranks[i].tracks[BT_LANE_COMPUTE].count > 0) return false;
+  }
+  return true;
+}
+
+bt_status bt_model_ops(bt_model *model, const bt_accounting_options *options) {
   model->rank_count = (int32_t)model->trace->rank_count;
   model->ranks = calloc(model->trace->rank_count + 1, sizeof *model->ranks);
   if (model->ranks == NULL) return BT_ERR_NOMEM;
+  bt_accounting_options bounds = *options;
+  if (!all_marked(model->trace)) bounds.context = 0;
   for (int32_t i = 0; i < model->rank_count; i++) {
-    if (!add_rank(model, i)) return BT_ERR_NOMEM;
+    if (!add_rank(model, i, &bounds)) return BT_ERR_NOMEM;
   }
   if (model->ops_count > INT32_MAX || model->p2p_count > INT32_MAX || model->collectives_count > INT32_MAX) {
     return BT_ERR_LIMIT;
@@ -330,4 +369,20 @@ bt_status bt_model_ops(bt_model *model) {
   count_virtual_stages(model);
   note_host_times(model);
   return BT_OK;
+}
+
+uint64_t bt_accounting_spans(const bt_trace *trace, const bt_accounting_options *options) {
+  bt_accounting_options bounds = *options;
+  if (!all_marked(trace)) bounds.context = 0;
+  uint64_t sum = 0;
+  for (size_t i = 0; i < trace->rank_count; i++) {
+    bt_model_rank rank = {.source = &trace->ranks[i]};
+    bound(&rank, &bounds);
+    for (unsigned lane = 0; lane < BT_LANE_COUNT; lane++) {
+      const bt_track *track = &trace->ranks[i].tracks[lane];
+      size_t from = bt_track_lower_bound(track, rank.from), to = bt_track_lower_bound(track, rank.to);
+      sum += to > from ? to - from : 0;
+    }
+  }
+  return sum;
 }

@@ -54,6 +54,8 @@ static bool visits_by_marks(bt_model *model, int32_t index) {
   for (size_t i = 0; i < source->step_count; i++) {
     const bt_step *step = &source->steps[i];
     if (i > 0 && step->id <= source->steps[i - 1].id) epoch++; /* the numbers start again: the rank was restarted */
+    int64_t mark = step->begin != INT64_MIN ? step->begin : step->end;
+    if (mark < rank->from || mark >= rank->to) continue;
     bt_model_visit *visit = new_visit(model, index, (step_key){epoch, step->id});
     if (visit == NULL) return false;
     if (bt_model_believes(rank, step->begin)) visit->begin = bt_model_time(rank, step->begin);

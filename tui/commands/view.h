@@ -25,6 +25,11 @@ typedef struct bt_view_options {
   long bytes_per_second; /* at most about so many to the terminal; 0: no limit */
 } bt_view_options;
 
+enum {
+  BT_FEEDER_CONTEXT = 16, /* steps before those that are accounted for, which tell what is usual */
+  BT_FEEDER_MOST_SPANS = 4000000 /* that the accounting looks at while somebody waits */
+};
+
 /* Reads a run in a thread of its own, so that a slow file system never holds up a key. Everything below `mutex` belongs to
  * whoever holds it. */
 typedef struct bt_feeder {
@@ -51,8 +56,11 @@ typedef struct bt_feeder {
   bt_accounting *account; /* of the verdict's step, NULL none */
   bt_gaps_wanted gaps_wanted; /* by the screen */
   bt_gaps *gaps; /* NULL none */
+  bool gaps_refused; /* too many spans */
   int64_t accounted_at, account_cost; /* ms; the thread's alone, like what follows */
   bt_account_clock clock;
+  uint64_t aligned_spans; /* of the trace when the clocks were aligned last */
+  size_t aligned_hosts;
   uint64_t gaps_generation; /* of the trace when gaps were looked for last */
   bt_gaps_wanted gaps_tried;
 } bt_feeder;

@@ -90,12 +90,17 @@ static int64_t now_ms(void) {
 
 /* --- what the numbers mean ------------------------------------------------------------------------------------------ */
 
-enum { MOST_ACCOUNTED = 4000000, ACCOUNT_SHARE = 10 }; /* spans; at most a tenth of the thread's time */
+enum { ACCOUNT_SHARE = 10 }; /* at most a tenth of the thread's time */
 
-/* Several hosts: brings their clocks onto one. The thread alone changes the trace, so it may read it without the lock. */
+/* Several hosts: brings their clocks onto one, and again when there is a tenth more to go by, so that all of it costs no more
+ * than eleven times the last. The thread alone changes the trace, so it may read it without the lock. */
 static void align(bt_feeder *feeder) {
   bt_trace *trace = bt_run_trace(feeder->run);
   bt_clocks *clocks = NULL;
+  bool more = trace->span_count - feeder->aligned_spans > feeder->aligned_spans / 10;
+  if (trace->host_count == feeder->aligned_hosts && !more) return;
+  feeder->aligned_hosts = trace->host_count;
+  feeder->aligned_spans = trace->span_count;
   feeder->clock = (bt_account_clock){.aligned = true};
   if (trace->host_count < 2 || bt_clocks_solve(trace, &clocks, NULL) != BT_OK) return;
   const bt_clocks_summary *found = bt_clocks_summary_of(clocks);
@@ -147,14 +152,20 @@ void bt_feeder_account(bt_feeder *feeder) {
   bool wanted = feeder->step_known && !(feeder->verdict.known && feeder->verdict.step == feeder->step);
   int64_t step = feeder->step, start = now_ms();
   unlock(feeder);
-  if (!wanted || trace->span_count > MOST_ACCOUNTED) return;
+  if (!wanted) return;
   if (feeder->accounted_at != 0 && start - feeder->accounted_at < feeder->account_cost * ACCOUNT_SHARE) return;
-  align(feeder);
+  bt_accounting_options options = {.bounded = true,
+                                   .first_step = step,
+                                   .last_step = step,
+                                   .warmup = true,
+                                   .context = BT_FEEDER_CONTEXT,
+                                   .clock = &feeder->clock};
   bt_verdict verdict = {.known = true, .step = step, .bubble = NAN, .theory = NAN};
-  bt_accounting_options options = {
-      .bounded = true, .first_step = step, .last_step = step, .warmup = true, .clock = &feeder->clock};
   bt_accounting *a = NULL;
-  if (bt_accounting_run(trace, &options, &a, NULL) == BT_OK) {
+  align(feeder);
+  if (bt_accounting_spans(trace, &options) > BT_FEEDER_MOST_SPANS) {
+    (void)snprintf(verdict.cost, sizeof verdict.cost, "a step has too many records to be accounted for while you wait");
+  } else if (bt_accounting_run(trace, &options, &a, NULL) == BT_OK) {
     verdict.bubble = a->rate_window;
     verdict.theory = a->ideal_rate_window;
     if (a->cause_count > 0)

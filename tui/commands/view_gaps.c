@@ -5,8 +5,6 @@
 
 #include "tui/commands/view.h"
 
-enum { MOST_SPANS = 4000000 }; /* of a trace whose gaps are told apart */
-
 /* The ranks of the replica that is shown, or all of them. Without memory all are watched: slower, not wrong. */
 static void watch(bt_feeder *feeder, const bt_view *view) {
   size_t count = view->rows.member_count;
@@ -43,7 +41,7 @@ void bt_feeder_find_gaps(bt_feeder *feeder) {
   pthread_mutex_lock(&feeder->mutex);
   bt_gaps_wanted wanted = feeder->gaps_wanted;
   pthread_mutex_unlock(&feeder->mutex);
-  if (!wanted.wanted || trace->span_count > MOST_SPANS) return;
+  if (!wanted.wanted) return;
   bool grown = !wanted.bounded && trace->generation != feeder->gaps_generation;
   if (same(&wanted, &feeder->gaps_tried) && !grown) return;
   feeder->gaps_tried = wanted;
@@ -52,7 +50,13 @@ void bt_feeder_find_gaps(bt_feeder *feeder) {
                                    .first_step = wanted.first_step,
                                    .last_step = wanted.last_step,
                                    .warmup = true,
+                                   .context = BT_FEEDER_CONTEXT,
                                    .clock = &feeder->clock};
+  bool refused = bt_accounting_spans(trace, &options) > BT_FEEDER_MOST_SPANS;
+  pthread_mutex_lock(&feeder->mutex);
+  feeder->gaps_refused = refused;
+  pthread_mutex_unlock(&feeder->mutex);
+  if (refused) return;
   bt_gaps *gaps = NULL;
   if (bt_gaps_find(trace, &options, &gaps, NULL) != BT_OK) return;
   pthread_mutex_lock(&feeder->mutex);

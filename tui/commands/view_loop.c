@@ -61,6 +61,7 @@ void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_opti
   feed->verdict = feeder->verdict;
   feed->account = feeder->account;
   feed->gaps = feeder->gaps;
+  feed->gaps_refused = feeder->gaps_refused;
   feed->lag = -1;
   feed->now = INT64_MIN;
   if (feed->live || feed->gone) note_age(feed, view->trace);

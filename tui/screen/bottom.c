@@ -81,9 +81,25 @@ static void put_time_bar(bt_view *view, bt_grid *grid, int y) {
     put_kinds(view, grid, y);
 }
 
+/* Why the bubbles on the screen do not have the colours of their classes; NULL: they have. */
+static const char *why_plain(bt_view *view) {
+  bt_gaps_wanted wanted = bt_view_wants_gaps(view);
+  const bt_gaps *gaps = view->feed.gaps;
+  if (!wanted.wanted) return "bubbles get their colours where few steps are on the screen: zoom in";
+  if (view->feed.gaps_refused) return "too many records on the screen to tell why bubbles are there: zoom in";
+  bool same = gaps != NULL && gaps->bounded == wanted.bounded && gaps->first_step <= wanted.first_step &&
+              gaps->last_step >= wanted.last_step;
+  return same ? NULL : "why bubbles are there is being worked out";
+}
+
 /* The classes of idle time with their colours, largest first. */
 static void put_legend(bt_view *view, bt_grid *grid, int y) {
   slice slices[BT_CLASS_COUNT];
+  const char *plain = why_plain(view);
+  if (plain != NULL) {
+    bt_grid_text(grid, y, 1, grid->columns - 2, plain, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+    return;
+  }
   if (!class_slices(view, slices)) {
     bt_grid_text(grid, y, 1, grid->columns - 2, "why a bubble is there is told of whole steps (c: of the last one)",
                  BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);

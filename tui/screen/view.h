@@ -58,6 +58,7 @@ typedef struct bt_feed {
   bool unaligned; /* ranks of several hosts whose clocks could not be brought together */
   bt_verdict verdict;
   const bt_accounting *account; /* of the verdict's step, NULL: none yet; borrowed like the trace */
+  bool gaps_refused; /* those steps have too many spans for it */
   const bt_gaps *gaps; /* of the steps that bt_view_wants_gaps names, NULL: none yet; borrowed likewise */
 } bt_feed;
 
