@@ -81,6 +81,11 @@ static const bt_run_stream *last_stream(const bt_run_rank *rank, const bt_run_li
   return NULL;
 }
 
+/* After "record". */
+static const char *is_or_are(uint64_t count) {
+  return count == 1 ? " is" : "s are";
+}
+
 static void check_end(bt_run *run, const bt_run_rank *rank, const bt_run_life *life) {
   const bt_run_stream *last = last_stream(rank, life);
   const char *path = last != NULL ? last->stream.path : NULL;
@@ -95,8 +100,8 @@ static void check_end(bt_run *run, const bt_run_rank *rank, const bt_run_life *l
   }
   if (life->ring_dead) {
     add(run, BT_PROBLEM_RING_DEAD, rank->rank, life->header->ring_path, 0, life->ring_records,
-        "rank %d: its writer died; %llu records are only in %s: save them with `bubbletop recover`", rank->rank,
-        (unsigned long long)life->ring_records, life->header->ring_path);
+        "rank %d: its writer died; %llu record%s only in %s: `bubbletop recover` saves what is there", rank->rank,
+        (unsigned long long)life->ring_records, is_or_are(life->ring_records), life->header->ring_path);
   }
   if (has_ring && !life->has_recovered && !bt_run_is_local(run, life) &&
       bt_run_life_age(run, life) > SILENT_SECONDS * (int64_t)1000000000) {
@@ -109,9 +114,9 @@ static void check_end(bt_run *run, const bt_run_rank *rank, const bt_run_life *l
 static void check_life(bt_run *run, const bt_run_rank *rank, const bt_run_life *life) {
   if (life->second_writer || life->kept_out > 0) {
     add(run, BT_PROBLEM_TWO_WRITERS, rank->rank, NULL, 0, life->kept_out,
-        "rank %d: two processes wrote it at once; %llu records of life %u (pid %lld on %s) are left out", rank->rank,
-        (unsigned long long)life->kept_out, life->life, life->header != NULL ? (long long)life->header->pid : -1,
-        life->header != NULL ? life->header->host : "?");
+        "rank %d: two processes wrote it at once; %llu record%s left out, of life %u (pid %lld on %s)", rank->rank,
+        (unsigned long long)life->kept_out, is_or_are(life->kept_out), life->life,
+        life->header != NULL ? (long long)life->header->pid : -1, life->header != NULL ? life->header->host : "?");
   }
   if (!life->second_writer && !life->ended) check_end(run, rank, life);
   uint64_t missing = 0;
@@ -119,8 +124,8 @@ static void check_life(bt_run *run, const bt_run_rank *rank, const bt_run_life *
     missing += bt_seen_missing(&life->seen.rings[i], life->has_first);
   }
   if (missing > 0) {
-    add(run, BT_PROBLEM_MISSING, rank->rank, NULL, 0, missing, "rank %d: %llu records are missing (life %u)",
-        rank->rank, (unsigned long long)missing, life->life);
+    add(run, BT_PROBLEM_MISSING, rank->rank, NULL, 0, missing, "rank %d: %llu record%s missing (life %u)", rank->rank,
+        (unsigned long long)missing, is_or_are(missing), life->life);
   }
 }
 
@@ -133,8 +138,8 @@ static void check_rank(bt_run *run, const bt_run_rank *rank) {
   }
   const bt_rank *known = bt_trace_find(run->trace, rank->rank);
   if (known != NULL && known->dropped > 0) {
-    add(run, BT_PROBLEM_DROPPED, rank->rank, NULL, 0, known->dropped,
-        "rank %d: %llu records were dropped because a ring was full", rank->rank, (unsigned long long)known->dropped);
+    add(run, BT_PROBLEM_DROPPED, rank->rank, NULL, 0, known->dropped, "rank %d: a full ring dropped %llu record%s",
+        rank->rank, (unsigned long long)known->dropped, known->dropped == 1 ? "" : "s");
   }
 }
 
@@ -156,8 +161,8 @@ static void check_world(bt_run *run) {
     missing++;
   }
   if (missing > 0) {
-    add(run, BT_PROBLEM_MISSING_RANKS, -1, NULL, 0, (uint64_t)missing, "%lld of %lld ranks have no file: %s",
-        (long long)missing, (long long)world, list);
+    add(run, BT_PROBLEM_MISSING_RANKS, -1, NULL, 0, (uint64_t)missing, "%lld of %lld ranks %s no file: %s",
+        (long long)missing, (long long)world, missing == 1 ? "has" : "have", list);
   }
 }
 

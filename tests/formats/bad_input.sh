@@ -70,7 +70,7 @@ expect 1 'bytes are damaged' info "$work/damaged"
 
 rm "$work/partly"/*
 cp "$work/good/rank-00000.0.0.msgpack" "$work/partly"
-expect 1 '1 of 2 ranks have no file: 1' info "$work/partly"
+expect 1 '1 of 2 ranks has no file: 1' info "$work/partly"
 
 simulate --seed 7 -o "$work/another"
 cp "$work/another/rank-00001.0.0.msgpack" "$work/partly"
