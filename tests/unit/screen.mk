@@ -24,3 +24,9 @@ tests_unit_test_hang_SOURCES = tests/unit/test_hang.c
 tests_unit_test_hang_CFLAGS = $(unit_cflags)
 tests_unit_test_hang_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
 	$(MSGPACK_LIBS) -lm
+
+unit_programs += tests/unit/test_steps
+tests_unit_test_steps_SOURCES = tests/unit/test_steps.c
+tests_unit_test_steps_CFLAGS = $(unit_cflags)
+tests_unit_test_steps_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm

@@ -141,9 +141,12 @@ static void say_cause(const bt_accounting *a, bt_verdict *verdict) {
   case BT_CAUSE_HOST: (void)snprintf(out, room, "ops start late though all is ready (launch-bound)"); break;
   }
   char text[32];
-  (void)snprintf(verdict->cost, sizeof verdict->cost, ": %s a rank, %.0f %% of the excess",
-                 bt_text_duration(text, sizeof text, a->ranks > 0 ? cause->excess_ns / a->ranks : 0),
-                 100 * cause->share);
+  int64_t each = a->ranks > 0 ? cause->excess_ns / a->ranks : 0, window = 0;
+  for (size_t i = 0; i < a->stage_count; i++)
+    window += a->stages[i].window_ns;
+  double share = window > 0 ? 100 * (double)cause->excess_ns / (double)window : 0;
+  (void)snprintf(verdict->cost, sizeof verdict->cost, ": costs %s a step (%.1f %%), %.0f %% of the excess",
+                 bt_text_duration(text, sizeof text, each), share, 100 * cause->share);
 }
 
 void bt_feeder_account(bt_feeder *feeder) {
@@ -168,6 +171,7 @@ void bt_feeder_account(bt_feeder *feeder) {
   } else if (bt_accounting_run(trace, &options, &a, NULL) == BT_OK) {
     verdict.bubble = a->rate_window;
     verdict.theory = a->ideal_rate_window;
+    if (a->schedule.family != NULL) (void)snprintf(verdict.schedule, sizeof verdict.schedule, "%s", a->schedule.name);
     if (a->cause_count > 0)
       say_cause(a, &verdict);
     else if (!isnan(verdict.theory))

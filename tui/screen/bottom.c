@@ -132,27 +132,34 @@ static void put_steps(bt_view *view, bt_grid *grid, int y) {
   if (view->width == 0 || !bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last)) return;
   bt_grid_text(grid, y, 1, 8, "steps", BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   size_t room = (size_t)(grid->columns > 50 ? grid->columns - 44 : 6);
-  size_t count = last + 1 < room ? last + 1 : room;
-  double most = 0.01;
-  for (size_t i = last + 1 - count; i <= last; i++) {
-    double bubble = bt_steps_window(&view->steps, i, view->trace, view->lods, &view->rows)->bubble;
-    if (bubble > most) most = bubble;
+  if (room > BT_STEPS_SHOWN) room = BT_STEPS_SHOWN;
+  size_t count = last + 1 < room ? last + 1 : room, first = last + 1 - count;
+  double bubbles[BT_STEPS_SHOWN], most = 0.01;
+  for (size_t i = 0; i < count; i++) {
+    bubbles[i] = bt_steps_window(&view->steps, first + i, view->trace, view->lods, &view->rows)->bubble;
+    if (bubbles[i] > most) most = bubbles[i];
   }
   for (size_t i = 0; i < count; i++) {
-    const bt_step_window *window =
-        bt_steps_window(&view->steps, last + 1 - count + i, view->trace, view->lods, &view->rows);
-    if (isnan(window->bubble) || window->bubble < 0) continue;
-    unsigned height = (unsigned)(window->bubble / most * 8 + 0.5);
+    if (isnan(bubbles[i]) || bubbles[i] < 0) continue;
+    unsigned height = (unsigned)(bubbles[i] / most * 8 + 0.5);
     uint32_t glyph = bt_theme_fine(&view->theme) ? bt_glyph_lower(height > 0 ? height : 1)
-                                                 : (uint32_t)('0' + (int)(window->bubble / most * 9));
+                                                 : (uint32_t)('0' + (int)(bubbles[i] / most * 9));
     bt_grid_put(grid, y, 8 + (int)i, glyph, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   }
-  char text[80], a[32], b[32];
-  (void)snprintf(text, sizeof text, "%s-%s  last %.1f %%, most %.1f %%",
-                 bt_text_count(a, sizeof a, view->steps.items[last + 1 - count].id),
-                 bt_text_count(b, sizeof b, view->steps.items[last].id), view->steps.items[last].bubble * 100,
-                 most * 100);
-  bt_grid_text(grid, y, 10 + (int)count, grid->columns, text, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  char text[96] = "", a[32], b[32];
+  bt_text_append(text, sizeof text, "%s-%s  ", bt_text_count(a, sizeof a, view->steps.items[first].id),
+                 bt_text_count(b, sizeof b, view->steps.items[last].id));
+  double before, after;
+  size_t at;
+  bool changed = bt_steps_change(bubbles, count, &at, &before, &after);
+  if (changed) {
+    bt_text_append(text, sizeof text, "%.1f %s %.1f %% at step %s", before * 100, view->theme.utf8 ? "\u2192" : "to",
+                   after * 100, bt_text_count(a, sizeof a, view->steps.items[first + at].id));
+  } else {
+    bt_text_append(text, sizeof text, "last %.1f %%, most %.1f %%", bubbles[count - 1] * 100, most * 100);
+  }
+  bt_grid_text(grid, y, 10 + (int)count, grid->columns, text,
+               changed && after > before ? BT_COLOR_ALERT : BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
 }
 
 /* In words what costs most; or why nothing can be said. */
@@ -179,8 +186,9 @@ void bt_chrome_footer(bt_view *view, bt_grid *grid) {
   bt_grid_fill(grid, y, 0, grid->columns, ' ', BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
   int x = 1;
   if (view->asking) {
-    x += bt_grid_text(grid, y, 0, grid->columns, "/", BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
-    x = 1 + bt_grid_text(grid, y, 1, grid->columns - 1, view->query, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
+    const char *prompt = view->asking_place ? ":" : "/", *line = view->asking_place ? view->place : view->query;
+    x += bt_grid_text(grid, y, 0, grid->columns, prompt, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
+    x = 1 + bt_grid_text(grid, y, 1, grid->columns - 1, line, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
     grid->cursor_row = y;
     grid->cursor_column = x < grid->columns ? x : grid->columns - 1;
   } else if (view->message[0] != 0) {

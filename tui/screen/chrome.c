@@ -91,7 +91,8 @@ static void say_state(const bt_view *view, part *p) {
 static void say_layout(const bt_view *view, part *p) {
   const bt_rank *rank = view->rows.member_count > 0 ? &view->trace->ranks[view->rows.members[0].rank_index] : NULL;
   if (rank == NULL) return;
-  if (rank->layout.schedule[0] != 0) bt_text_append(p->text, sizeof p->text, "%s ", rank->layout.schedule);
+  const char *schedule = view->feed.verdict.schedule[0] != 0 ? view->feed.verdict.schedule : rank->layout.schedule;
+  if (schedule[0] != 0) bt_text_append(p->text, sizeof p->text, "%s ", schedule);
   bt_text_append(p->text, sizeof p->text, "p=%zu", view->rows.stages);
   if (rank->layout.chunks > 1) bt_text_append(p->text, sizeof p->text, " v=%d", (int)rank->layout.chunks);
   if (rank->layout.microbatches > 0) bt_text_append(p->text, sizeof p->text, " m=%d", (int)rank->layout.microbatches);
@@ -105,7 +106,7 @@ static uint64_t dropped(const bt_trace *trace) {
 }
 
 void bt_chrome_header(bt_view *view, bt_grid *grid) {
-  part left[8], right[5];
+  part left[8], right[6];
   size_t left_count = 0, right_count = 0;
   char text[32];
   part *p = add_part(left, &left_count, 6, BT_COLOR_BAR_MUTED);
@@ -147,6 +148,8 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
     if (verdict->known && view->scope == BT_SCOPE_STEP && !isnan(verdict->theory)) {
       p = add_part(right, &right_count, 5, BT_COLOR_BAR_TEXT);
       bt_text_append(p->text, sizeof p->text, "theory %.1f %%", verdict->theory * 100);
+      p = add_part(right, &right_count, 7, BT_COLOR_BAR_TEXT);
+      bt_text_append(p->text, sizeof p->text, "excess %+.1f", (rate.bubble - verdict->theory) * 100);
     }
     p = add_part(right, &right_count, view->scope == BT_SCOPE_STEP ? 6 : 1, BT_COLOR_BAR_MUTED);
     bt_text_append(p->text, sizeof p->text, "%s", bt_view_scope_label(view));

@@ -6,23 +6,28 @@
 #include "tui/screen/search.h"
 #include "tui/screen/text.h"
 
-static void key_of_search(bt_view *view, bt_key key) {
-  size_t length = strlen(view->query);
+static void key_of_line(bt_view *view, bt_key key) {
+  char *line = view->asking_place ? view->place : view->query;
+  size_t length = strlen(line);
   if (key == BT_KEY_ENTER) {
     view->asking = false;
-    bt_navigate_remember(view);
-    (void)bt_search(view, view->query, 1);
+    if (view->asking_place) {
+      bt_navigate_place(view, line);
+    } else {
+      bt_navigate_remember(view);
+      (void)bt_search(view, line, 1);
+    }
   } else if (key == BT_KEY_ESCAPE || key == 3) {
     view->asking = false;
-    view->query[0] = 0;
+    line[0] = 0;
   } else if (key == BT_KEY_BACKSPACE || key == BT_KEY_DELETE) {
     if (length == 0)
       view->asking = false;
     else
-      view->query[length - 1] = 0;
-  } else if (key >= ' ' && key < 0x7F && length + 1 < sizeof view->query) {
-    view->query[length] = (char)key;
-    view->query[length + 1] = 0;
+      line[length - 1] = 0;
+  } else if (key >= ' ' && key < 0x7F && length + 1 < BT_VIEW_QUERY) {
+    line[length] = (char)key;
+    line[length + 1] = 0;
   } else {
     return;
   }
@@ -65,7 +70,7 @@ void bt_screen_mouse(bt_view *view, const bt_mouse *mouse) {
 void bt_screen_key(bt_view *view, bt_key key) {
   view->message[0] = 0;
   if (view->asking) {
-    key_of_search(view, key);
+    key_of_line(view, key);
     return;
   }
   const bt_binding *binding = bt_binding_of_key(key);

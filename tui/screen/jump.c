@@ -4,17 +4,9 @@
 #include "tui/screen/search.h"
 #include "tui/screen/text.h"
 
-static void back(bt_view *view) {
-  if (view->history_count == 0) {
-    bt_view_say(view, "no jump to go back from");
-    return;
-  }
-  const bt_place *place = &view->history[--view->history_count];
-  view->origin = place->origin;
-  view->width = place->width;
-  view->cursor = place->cursor;
-  view->replica = place->replica;
-  view->follow = false;
+static void go_back(bt_view *view, bool forth) {
+  if (!bt_navigate_history(view, forth))
+    bt_view_say(view, forth ? "nothing was taken back" : "no jump to go back from");
 }
 
 typedef struct lane_at {
@@ -160,7 +152,8 @@ void bt_jump(bt_view *view, bt_action action, unsigned count) {
     case BT_ACTION_PRODUCER: go_to_producer(view, false); break;
     case BT_ACTION_FOLLOW_MICROBATCH: go_to_producer(view, true); break;
     case BT_ACTION_GO_TO_MARK: go_to_mark(view); break;
-    case BT_ACTION_BACK: back(view); break;
+    case BT_ACTION_BACK: go_back(view, false); break;
+    case BT_ACTION_FORTH: go_back(view, true); break;
     case BT_ACTION_SEARCH_NEXT: (void)bt_search(view, view->query, 1); break;
     case BT_ACTION_SEARCH_PREVIOUS: (void)bt_search(view, view->query, -1); break;
     default: return;

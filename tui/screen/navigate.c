@@ -6,12 +6,62 @@
 #include "tui/screen/page.h"
 #include "tui/screen/text.h"
 
-void bt_navigate_remember(bt_view *view) {
-  if (view->history_count == BT_VIEW_HISTORY) {
-    memmove(&view->history[0], &view->history[1], (BT_VIEW_HISTORY - 1) * sizeof view->history[0]);
-    view->history_count--;
+static void push_place(const bt_view *view, bt_place places[BT_VIEW_HISTORY], size_t *count) {
+  if (*count == BT_VIEW_HISTORY) {
+    memmove(&places[0], &places[1], (BT_VIEW_HISTORY - 1) * sizeof places[0]);
+    --*count;
   }
-  view->history[view->history_count++] = (bt_place){view->origin, view->width, view->cursor, view->replica};
+  places[(*count)++] = (bt_place){view->origin, view->width, view->cursor, view->replica};
+}
+
+void bt_navigate_remember(bt_view *view) {
+  push_place(view, view->history, &view->history_count);
+  view->undone_count = 0;
+}
+
+bool bt_navigate_history(bt_view *view, bool forth) {
+  bt_place *from = forth ? view->undone : view->history, *to = forth ? view->history : view->undone;
+  size_t *from_count = forth ? &view->undone_count : &view->history_count;
+  if (*from_count == 0) return false;
+  push_place(view, to, forth ? &view->history_count : &view->undone_count);
+  const bt_place *place = &from[--*from_count];
+  view->origin = place->origin;
+  view->width = place->width;
+  view->cursor = place->cursor;
+  view->replica = place->replica;
+  view->follow = false;
+  return true;
+}
+
+void bt_navigate_place(bt_view *view, const char *text) {
+  char *end;
+  long long number = strtoll(text, &end, 10);
+  int64_t since;
+  if (text[0] == 0) return;
+  if (bt_text_parse_duration(text, &since)) {
+    int64_t time = bt_time_add(view->first, since);
+    if (time > view->last) {
+      bt_view_say(view, "the run is not that long");
+      return;
+    }
+    bt_navigate_remember(view);
+    bt_navigate_to(view, time);
+    return;
+  }
+  if (*end != 0) {
+    bt_view_say(view, "'%s' is neither a step's number nor a time like 12.5s", text);
+    return;
+  }
+  for (size_t i = view->steps.count; i-- > 0;) {
+    if (view->steps.items[i].id != number || view->steps.items[i].begin > view->last) continue;
+    bt_navigate_step(view, i);
+    return;
+  }
+  if (view->steps.count == 0)
+    bt_view_say(view, "this run has no step marks");
+  else
+    bt_view_say(view, "there is no step %lld: the run has %lld to %lld", number, (long long)view->steps.items[0].id,
+                (long long)view->steps.items[view->steps.count - 1].id);
 }
 
 static void pan(bt_view *view, int64_t columns) {
@@ -303,7 +353,12 @@ static void change(bt_view *view, bt_action action, unsigned count) {
   switch (action) {
   case BT_ACTION_SEARCH:
     view->asking = true;
+    view->asking_place = false;
     view->query[0] = 0;
+    break;
+  case BT_ACTION_GO:
+    view->asking = view->asking_place = true;
+    view->place[0] = 0;
     break;
   case BT_ACTION_LANES: toggle_lanes(view); break;
   case BT_ACTION_ALL_LANES: toggle_all_lanes(view); break;
@@ -364,7 +419,7 @@ bool bt_action_works(const bt_view *view, bt_action action) {
     return view->page == BT_PAGE_TIMELINE || (action != BT_ACTION_TIMES && action != BT_ACTION_WHY);
   }
   return action == BT_ACTION_ROW_UP || action == BT_ACTION_ROW_DOWN || action == BT_ACTION_LANES ||
-         action == BT_ACTION_BACK;
+         action == BT_ACTION_BACK || action == BT_ACTION_FORTH;
 }
 
 void bt_navigate(bt_view *view, bt_action action, unsigned count) {
@@ -380,7 +435,7 @@ void bt_navigate(bt_view *view, bt_action action, unsigned count) {
   if (action < BT_ACTION_SCOPE) view->parked = false;
   if (action <= BT_ACTION_CENTRE || action == BT_ACTION_NEXT_STEP || action == BT_ACTION_PREVIOUS_STEP) {
     move(view, action, count);
-  } else if (action <= BT_ACTION_BACK || action == BT_ACTION_SEARCH_NEXT || action == BT_ACTION_SEARCH_PREVIOUS) {
+  } else if (action <= BT_ACTION_FORTH || action == BT_ACTION_SEARCH_NEXT || action == BT_ACTION_SEARCH_PREVIOUS) {
     bt_jump(view, action, count);
   } else {
     change(view, action, count);

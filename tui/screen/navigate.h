@@ -15,5 +15,9 @@ void bt_navigate_step(bt_view *view, size_t index);
 bool bt_action_works(const bt_view *view, bt_action action);
 /* Remembers where the view is, for `back`. */
 void bt_navigate_remember(bt_view *view);
+/* To where the last jump began, or forth to where that was left. False: there is no such place. */
+bool bt_navigate_history(bt_view *view, bool forth);
+/* To a step, by its number, or to a time since the run's start ("12.5s"). */
+void bt_navigate_place(bt_view *view, const char *text);
 
 #endif

@@ -24,22 +24,6 @@ static bool number_after(const char *word, const char *prefix, int32_t *value) {
   return true;
 }
 
-static bool parse_duration(const char *text, int64_t *ns) {
-  char *end;
-  double value = strtod(text, &end);
-  static const struct {
-    const char *unit;
-    double ns;
-  } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
-  for (size_t i = 0; i < 4 && end != text; i++) {
-    if (strcmp(end, units[i].unit) == 0 && value >= 0 && value * units[i].ns < 9e18) {
-      *ns = (int64_t)(value * units[i].ns);
-      return true;
-    }
-  }
-  return false;
-}
-
 static bool parse(bt_view *view, const char *query, pattern *p) {
   *p = (pattern){.microbatch = -1, .stage = -1, .rank = -1, .chunk = -1, .longer = -1, .shorter = INT64_MAX};
   char copy[BT_VIEW_QUERY], *rest = copy;
@@ -49,7 +33,7 @@ static bool parse(bt_view *view, const char *query, pattern *p) {
     if (bt_code_is_span(kind)) {
       p->kind = kind;
     } else if (word[0] == '>' || word[0] == '<') {
-      if (!parse_duration(word + 1, word[0] == '>' ? &p->longer : &p->shorter)) {
+      if (!bt_text_parse_duration(word + 1, word[0] == '>' ? &p->longer : &p->shorter)) {
         bt_view_say(view, "search: '%s' is no duration (>5ms, <20us)", word);
         return false;
       }

@@ -162,3 +162,69 @@ bool bt_steps_last(bt_steps *steps, int64_t clock, const bt_trace *trace, const 
   }
   return false;
 }
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* How much a rate differs from the next as a rule: their median distance; that of a normal distribution's is 0.954 of its
+ * deviation. NAN: too few are known. */
+static double usual_distance(const double *bubbles, size_t count) {
+  double distances[BT_STEPS_SHOWN], last = NAN;
+  size_t known = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (isnan(bubbles[i])) continue;
+    if (!isnan(last)) distances[known++] = fabs(bubbles[i] - last);
+    last = bubbles[i];
+  }
+  if (known == 0) return NAN;
+  qsort(distances, known, sizeof *distances, by_size);
+  return distances[known / 2] / 0.954;
+}
+
+/* Of the known ones; there is one. */
+static double median_of(const double *bubbles, size_t count) {
+  double values[BT_STEPS_SHOWN];
+  size_t known = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (!isnan(bubbles[i])) values[known++] = bubbles[i];
+  }
+  qsort(values, known, sizeof *values, by_size);
+  return values[known / 2];
+}
+
+bool bt_steps_change(const double *bubbles, size_t count, size_t *at, double *before, double *after) {
+  enum { SIDE = 3 };
+  const double least = 0.01, deviations = 5;
+  double all = 0, left = 0, best = 0;
+  size_t known = 0, seen = 0;
+  if (count > BT_STEPS_SHOWN) {
+    bubbles += count - BT_STEPS_SHOWN;
+    count = BT_STEPS_SHOWN;
+  }
+  double noise = usual_distance(bubbles, count);
+  for (size_t i = 0; i < count; i++) {
+    if (isnan(bubbles[i])) continue;
+    all += bubbles[i];
+    known++;
+  }
+  if (known < 2 * SIDE || isnan(noise)) return false;
+  for (size_t i = 0; i < count; i++) {
+    if (isnan(bubbles[i])) continue;
+    if (seen >= SIDE && known - seen >= SIDE) {
+      double x = left / (double)seen, y = (all - left) / (double)(known - seen);
+      double score = fabs(y - x) * sqrt((double)seen * (double)(known - seen) / (double)known);
+      if (score > best) {
+        best = score;
+        *at = i;
+      }
+    }
+    left += bubbles[i];
+    seen++;
+  }
+  if (best <= deviations * noise) return false;
+  *before = median_of(bubbles, *at); /* a single slow step changes a mean, but nothing lasting */
+  *after = median_of(bubbles + *at, count - *at);
+  return fabs(*after - *before) >= least;
+}

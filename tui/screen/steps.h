@@ -14,6 +14,8 @@
 #include "tui/analysis/lod.h"
 #include "tui/screen/rows.h"
 
+enum { BT_STEPS_SHOWN = 1024 /* at most, in one row */ };
+
 typedef struct bt_step_window {
   int64_t id;
   int64_t begin; /* its mark */
@@ -42,5 +44,10 @@ bool bt_steps_at(const bt_steps *steps, int64_t time, size_t *index);
 /* The newest complete step whose window ends by `clock`; false: none. */
 bool bt_steps_last(bt_steps *steps, int64_t clock, const bt_trace *trace, const bt_lod_set *lods, const bt_rows *rows,
                    size_t *index);
+
+/* A lasting change in a row of bubble rates (0..1; NAN: unknown): where the mean of what follows differs most from that of
+ * what came before, by a point of bubble at least and by far more than from one step to the next. `before` and `after`:
+ * the medians there. False: there is none. */
+bool bt_steps_change(const double *bubbles, size_t count, size_t *at, double *before, double *after);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int64_t bt_time_sub(int64_t a, int64_t b) {
@@ -33,6 +34,22 @@ int64_t bt_raw_time(const bt_rank *rank, int64_t time) {
   if (rank->clock_rate == 0 || time == INT64_MAX) return raw;
   double since = (double)bt_time_sub(raw, rank->clock_pivot) / (1 + rank->clock_rate);
   return bt_time_sub(raw, (int64_t)(rank->clock_rate * since));
+}
+
+bool bt_text_parse_duration(const char *text, int64_t *ns) {
+  char *end;
+  double value = strtod(text, &end);
+  static const struct {
+    const char *unit;
+    double ns;
+  } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+  for (size_t i = 0; i < 4 && end != text; i++) {
+    if (strcmp(end, units[i].unit) == 0 && value >= 0 && value * units[i].ns < 9e18) {
+      *ns = (int64_t)(value * units[i].ns);
+      return true;
+    }
+  }
+  return false;
 }
 
 void bt_text_append(char *out, size_t room, const char *format, ...) {

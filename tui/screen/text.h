@@ -18,6 +18,8 @@ char *bt_text_range(char *out, size_t room, int64_t from, int64_t to, const char
 char *bt_text_count(char *out, size_t room, int64_t value);
 /* "64 MiB" */
 char *bt_text_bytes(char *out, size_t room, int64_t bytes);
+/* "5ms", "1.5s", "20us", "7ns". False: something else. */
+bool bt_text_parse_duration(const char *text, int64_t *ns);
 /* Appends with the format to what is in `out` already; cut when there is no room. */
 __attribute__((format(printf, 3, 4))) void bt_text_append(char *out, size_t room, const char *format, ...);
 
