@@ -84,6 +84,8 @@ typedef enum bubbletop_kind {
   BUBBLETOP_RECV_F = 17,
   BUBBLETOP_SEND_B = 18,
   BUBBLETOP_RECV_B = 19,
+  BUBBLETOP_SEND = 20, /* whether forward or backward is not known: readers find out where they can */
+  BUBBLETOP_RECV = 21,
   BUBBLETOP_ALL_REDUCE = 24,
   BUBBLETOP_REDUCE_SCATTER = 25,
   BUBBLETOP_ALL_GATHER = 26,

@@ -13,31 +13,19 @@ const bt_communicator *bt_communicators_find(const bt_communicators *all, uint64
   return NULL;
 }
 
-/* A group of all ranks in order; 0: no memory. */
-static uint32_t world_group(bubbletop_session *session, int32_t count) {
-  int32_t *ranks = malloc((size_t)count * sizeof *ranks);
-  if (ranks == NULL) return 0;
-  for (int32_t i = 0; i < count; i++)
-    ranks[i] = i;
-  uint32_t group = bubbletop_group(session, BUBBLETOP_WORLD, ranks, (size_t)count);
-  free(ranks);
-  return group;
-}
-
 static void describe(bt_communicator *item, bubbletop_session *session, const char *name) {
-  int32_t world = -1;
-  int32_t rank = bubbletop_rank(session, &world);
-  item->global = item->count == world && item->own_rank == rank;
-  if (item->global) {
-    item->group = world_group(session, item->count);
-    return;
-  }
   bubbletop_communicator communicator = BUBBLETOP_COMMUNICATOR_INIT;
   communicator.identity = item->identity;
   communicator.own_rank = item->own_rank;
   communicator.count = item->count;
   communicator.name = name;
   item->group = bubbletop_group_join(session, BUBBLETOP_DOMAIN_UNKNOWN, &communicator);
+  if (item->count > 0) item->counted = calloc((size_t)item->count * BT_COUNTED, sizeof *item->counted);
+}
+
+/* The same communicator, not another one by the same hash. */
+static bool is_same(const bt_communicator *known, int32_t own_rank, int32_t count) {
+  return known != NULL && ((own_rank == -1 && count == 0) || (known->own_rank == own_rank && known->count == count));
 }
 
 const bt_communicator *bt_communicators_add(bt_communicators *all, bubbletop_session *session, uint64_t identity,
@@ -45,6 +33,7 @@ const bt_communicator *bt_communicators_add(bt_communicators *all, bubbletop_ses
   if (identity == 0 || own_rank < -1 || count < 0 || (own_rank >= count && own_rank != -1)) return NULL;
   pthread_mutex_lock(&all->lock);
   const bt_communicator *known = bt_communicators_find(all, identity);
+  if (!is_same(known, own_rank, count)) known = NULL;
   uint32_t at = all->count;
   if (known == NULL && at < BT_MAX_COMMUNICATORS) {
     bt_communicator *item = &all->items[at];
@@ -62,14 +51,20 @@ void bt_communicators_forget(bt_communicators *all) {
   all->count = 0;
 }
 
-bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *collective) {
+void bt_communicators_stop_counting(bt_communicators *all) {
+  uint32_t count = __atomic_load_n(&all->count, __ATOMIC_ACQUIRE);
+  for (uint32_t i = 0; i < count; i++)
+    __atomic_store_n(&all->items[i].uncounted, true, __ATOMIC_RELAXED);
+}
+
+bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *kind) {
   static const struct {
     const char *name;
     bt_comm_function function;
     bubbletop_kind kind;
   } functions[] = {
-      {"Send", BT_COMM_SEND, BUBBLETOP_SEND_F},
-      {"Recv", BT_COMM_RECV, BUBBLETOP_RECV_F},
+      {"Send", BT_COMM_SEND, BUBBLETOP_SEND},
+      {"Recv", BT_COMM_RECV, BUBBLETOP_RECV},
       {"AllReduce", BT_COMM_COLLECTIVE, BUBBLETOP_ALL_REDUCE},
       {"ReduceScatter", BT_COMM_COLLECTIVE, BUBBLETOP_REDUCE_SCATTER},
       {"AllGather", BT_COMM_COLLECTIVE, BUBBLETOP_ALL_GATHER},
@@ -83,25 +78,19 @@ bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *collectiv
   if (strncmp(name, "nccl", 4) == 0) name += 4;
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     if (strcmp(name, functions[i].name) != 0) continue;
-    *collective = functions[i].kind;
+    *kind = functions[i].kind;
     return functions[i].function;
   }
   return BT_COMM_OTHER;
 }
 
-static bool is_next(const bt_communicator *c, int32_t peer) {
-  if (c == NULL || c->own_rank < 0) return true;
-  int32_t ahead = (int32_t)(((int64_t)peer - c->own_rank + c->count) % c->count);
-  if (c->count > 2 && ahead == 1) return true;
-  if (c->count > 2 && ahead == c->count - 1) return false;
-  return peer > c->own_rank;
-}
-
-bubbletop_kind bt_comm_kind(const bt_communicator *communicator, bool send, int32_t peer) {
-  bool next = is_next(communicator, peer);
-  if (send) return next ? BUBBLETOP_SEND_F : BUBBLETOP_SEND_B;
-  if (communicator == NULL || communicator->own_rank < 0) return BUBBLETOP_RECV_F;
-  return next ? BUBBLETOP_RECV_B : BUBBLETOP_RECV_F;
+bubbletop_comm bt_comm_message(const bt_communicator *communicator, bool send, int32_t peer, int64_t bytes) {
+  bubbletop_comm comm = bt_comm_of(communicator, peer, bytes);
+  if (comm.peer < 0 || communicator->counted == NULL) return comm;
+  int64_t *next = &communicator->counted[(int64_t)peer * BT_COUNTED + (send ? BT_COUNTED_SENDS : BT_COUNTED_RECEIVES)];
+  comm.sequence = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED);
+  if (__atomic_load_n(&communicator->uncounted, __ATOMIC_RELAXED)) comm.sequence = -1;
+  return comm;
 }
 
 bubbletop_comm bt_comm_of(const bt_communicator *communicator, int32_t peer, int64_t bytes) {

@@ -1,10 +1,9 @@
-/* Communicators as NCCL names them, for the libraries that watch NCCL: what a local peer is to the stream.
+/* Communicators as NCCL names them, for the libraries that watch NCCL.
  *
- * NCCL knows ranks within a communicator, the stream global ones. A communicator that covers the world in order maps
- * directly; of any other the group record carries NCCL's identity, and readers join the streams (bubbletop_group_join).
- * NCCL does not know either whether a message is an activation or a gradient: by direction, what goes to the next rank
- * of the communicator is forward, what goes to the one before is backward. That holds for 1F1B-like pipelines (a wrap
- * from the last rank to the first counts as next, except between two), not for V-shaped ones.
+ * NCCL knows places within a communicator, not global ranks: the group record carries NCCL's identity and the own place,
+ * and readers join the streams (bubbletop_group_join). NCCL does not know either whether a message is an activation or a
+ * gradient: it is recorded as SEND or RECV, and readers find out where they can. What both sides can do is count: NCCL
+ * delivers the messages between two ranks of a communicator in order, so that equal numbers are one message.
  */
 #ifndef BT_CAPTURE_COMM_H
 #define BT_CAPTURE_COMM_H
@@ -16,12 +15,14 @@
 #include "capture/bubbletop.h"
 
 enum { BT_MAX_COMMUNICATORS = 512 };
+enum { BT_COUNTED_SENDS, BT_COUNTED_RECEIVES, BT_COUNTED };
 
 typedef struct bt_communicator {
   uint64_t identity; /* atomic; 0: free */
   int32_t own_rank, count; /* -1, 0: unknown */
   uint32_t group; /* in the session's stream, 0 none */
-  bool global; /* its ranks are the world's */
+  int64_t *counted; /* atomic; messages so far, to and from each member; NULL: not counted */
+  bool uncounted; /* atomic; some were not seen, so that numbers say nothing any more */
 } bt_communicator;
 
 typedef struct bt_communicators {
@@ -37,17 +38,19 @@ const bt_communicator *bt_communicators_add(bt_communicators *all, bubbletop_ses
                                             int32_t own_rank, int32_t count, const char *name);
 /* NULL: unknown. */
 const bt_communicator *bt_communicators_find(const bt_communicators *all, uint64_t identity);
+/* Messages are not seen for a while: from now on they have no numbers. */
+void bt_communicators_stop_counting(bt_communicators *all);
 /* In a forked child: nothing is known, no lock is held. */
 void bt_communicators_forget(bt_communicators *all);
 
-/* The function of a name like "ncclSend", "Send", "AllReduce". */
+/* The function of a name like "ncclSend", "Send", "AllReduce", and what it is recorded as. */
 typedef enum bt_comm_function { BT_COMM_OTHER, BT_COMM_SEND, BT_COMM_RECV, BT_COMM_COLLECTIVE } bt_comm_function;
-bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *collective);
+bt_comm_function bt_comm_function_of(const char *name, bubbletop_kind *kind);
 
-/* The kind of a message to or from a peer of the communicator (NULL: unknown). */
-bubbletop_kind bt_comm_kind(const bt_communicator *communicator, bool send, int32_t peer);
+/* The comm part of a message with `peer`, a place in the communicator (NULL: unknown), with its number. */
+bubbletop_comm bt_comm_message(const bt_communicator *communicator, bool send, int32_t peer, int64_t bytes);
 
-/* The comm part of a record; `peer` within the communicator, -1 for a collective. */
+/* The same without a number; `peer` is -1 for a collective. */
 bubbletop_comm bt_comm_of(const bt_communicator *communicator, int32_t peer, int64_t bytes);
 
 #endif

@@ -76,6 +76,7 @@ static void set_mask(int *mask, int wanted) {
 /* Turns all events on or off while the program runs. */
 void bubbletop_nccl_attach(int on) {
   __atomic_store_n(&plugin.detached, !on, __ATOMIC_RELAXED);
+  if (!on) bt_communicators_stop_counting(&plugin.communicators);
   int *mask = __atomic_load_n(&plugin.mask, __ATOMIC_ACQUIRE);
   if (mask != NULL) __atomic_store_n(mask, on ? plugin.wanted : 0, __ATOMIC_RELAXED);
 }
@@ -93,6 +94,7 @@ static int init(void **out, uint64_t id, int *mask, const char *name, int ranks,
   made->session = session;
   pthread_mutex_init(&made->lock, NULL);
   made->communicator = bt_communicators_add(&plugin.communicators, session, id, rank, ranks, name);
+  if (__atomic_load_n(&plugin.detached, __ATOMIC_RELAXED)) bt_communicators_stop_counting(&plugin.communicators);
   bubbletop_see(session, BUBBLETOP_SOURCE_PLUGIN, BUBBLETOP_SIGHT_P2P);
   bubbletop_see(session, BUBBLETOP_SOURCE_PLUGIN, BUBBLETOP_SIGHT_COLLECTIVES);
   bubbletop_meta(session, "source.nccl", wanted == wanted_events ? "5" : "4");
@@ -124,21 +126,33 @@ static int64_t size_of(const char *datatype) {
 
 typedef struct moved {
   bubbletop_kind kind;
+  int64_t bytes; /* -1 unknown */
   bubbletop_comm comm;
 } moved;
 
 /* False: it is no send, receive or collective that we know, or somebody sees it better. */
-static bool describe(const context *at, const char *function, const char *datatype, size_t count, int peer,
-                     moved *out) {
-  bubbletop_kind collective = BUBBLETOP_OTHER;
-  bt_comm_function what = function != NULL ? bt_comm_function_of(function, &collective) : BT_COMM_OTHER;
+static bool describe(const context *at, const char *function, const char *datatype, size_t count, moved *out) {
+  bt_comm_function what = function != NULL ? bt_comm_function_of(function, &out->kind) : BT_COMM_OTHER;
   if (what == BT_COMM_OTHER) return false;
   bubbletop_sight sight = what == BT_COMM_COLLECTIVE ? BUBBLETOP_SIGHT_COLLECTIVES : BUBBLETOP_SIGHT_P2P;
   if (bubbletop_see(at->session, BUBBLETOP_SOURCE_PLUGIN, sight) != BUBBLETOP_SOURCE_PLUGIN) return false;
-  if (what == BT_COMM_COLLECTIVE) peer = -1;
-  out->kind = what == BT_COMM_COLLECTIVE ? collective : bt_comm_kind(at->communicator, what == BT_COMM_SEND, peer);
-  int64_t bytes = count < (size_t)1 << 46 ? (int64_t)count * size_of(datatype) : -1;
-  out->comm = bt_comm_of(at->communicator, peer, bytes);
+  out->bytes = count < (size_t)1 << 46 ? (int64_t)count * size_of(datatype) : -1;
+  return true;
+}
+
+static bool describe_p2p(const context *at, const char *function, const char *datatype, size_t count, int peer,
+                         moved *out) {
+  if (!describe(at, function, datatype, count, out)) return false;
+  out->comm = bt_comm_message(at->communicator, out->kind == BUBBLETOP_SEND, peer, out->bytes);
+  return true;
+}
+
+/* NCCL itself counts the collectives of a communicator, each function apart. */
+static bool describe_coll(const context *at, const char *function, const char *datatype, size_t count,
+                          uint64_t sequence, moved *out) {
+  if (!describe(at, function, datatype, count, out)) return false;
+  out->comm = bt_comm_of(at->communicator, -1, out->bytes);
+  if (sequence <= INT64_MAX) out->comm.sequence = (int64_t)sequence;
   return true;
 }
 
@@ -172,21 +186,20 @@ static void stop_group(context *at) {
 }
 
 /* A task belongs to the communicator's last launch; without one (a graph is replayed) it has the host's time. */
-static void add_task(context *at, const char *function, const char *datatype, size_t count, int peer) {
-  moved what;
-  if (!describe(at, function, datatype, count, peer, &what)) return;
+static void add_task(context *at, const moved *what) {
   bool locked = pthread_mutex_trylock(&at->lock) == 0;
   if (locked && at->launching) {
-    bubbletop_cuda_add(&at->launch, what.kind, bubbletop_at(-1, -1), &what.comm);
+    bubbletop_cuda_add(&at->launch, what->kind, bubbletop_at(-1, -1), &what->comm);
   } else {
     int64_t now = bubbletop_now();
-    bubbletop_comm_complete(at->session, what.kind, bubbletop_at(-1, -1), &what.comm, now, now);
+    bubbletop_comm_complete(at->session, what->kind, bubbletop_at(-1, -1), &what->comm, now, now);
   }
   if (locked) pthread_mutex_unlock(&at->lock);
 }
 
 static int start_5(void *to, void **handle, bt_nccl_descriptor *descriptor) {
   context *at = to;
+  moved what;
   if (handle != NULL) *handle = NULL;
   if (at == NULL || handle == NULL || descriptor == NULL) return BT_NCCL_SUCCESS;
   switch (descriptor->type) {
@@ -194,12 +207,12 @@ static int start_5(void *to, void **handle, bt_nccl_descriptor *descriptor) {
   case BT_NCCL_GROUP: *handle = handle_of(at, HANDLE_GROUP); break;
   case BT_NCCL_P2P: {
     const bt_nccl_p2p *p2p = &descriptor->p2p;
-    add_task(at, p2p->function, p2p->datatype, p2p->count, p2p->peer);
+    if (describe_p2p(at, p2p->function, p2p->datatype, p2p->count, p2p->peer, &what)) add_task(at, &what);
     break;
   }
   case BT_NCCL_COLL: {
     const bt_nccl_coll *coll = &descriptor->coll;
-    add_task(at, coll->function, coll->datatype, coll->count, -1);
+    if (describe_coll(at, coll->function, coll->datatype, coll->count, coll->sequence, &what)) add_task(at, &what);
     break;
   }
   default: break; /* API calls tell no peer, and what proxies do is not asked for */
@@ -239,10 +252,10 @@ static int start_4(void *to, void **handle, bt_nccl_descriptor_4 *descriptor) {
   if (at == NULL || handle == NULL || descriptor == NULL) return BT_NCCL_SUCCESS;
   bool is_p2p = descriptor->type == BT_NCCL_P2P;
   if (!is_p2p && descriptor->type != BT_NCCL_COLL) return BT_NCCL_SUCCESS;
-  bool known =
-      is_p2p ? describe(at, descriptor->p2p.function, descriptor->p2p.datatype, descriptor->p2p.count,
-                        descriptor->p2p.peer, &what)
-             : describe(at, descriptor->coll.function, descriptor->coll.datatype, descriptor->coll.count, -1, &what);
+  bool known = is_p2p ? describe_p2p(at, descriptor->p2p.function, descriptor->p2p.datatype, descriptor->p2p.count,
+                                     descriptor->p2p.peer, &what)
+                      : describe_coll(at, descriptor->coll.function, descriptor->coll.datatype, descriptor->coll.count,
+                                      descriptor->coll.sequence, &what);
   if (!known) return BT_NCCL_SUCCESS;
   task *begun = &at->tasks[__atomic_fetch_add(&at->next_task, 1, __ATOMIC_RELAXED) % PENDING];
   stop_task(begun); /* one that was never stopped gives way */

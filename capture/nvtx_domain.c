@@ -28,10 +28,10 @@ void bt_nvtx_match_in(const bt_nvtx_rules *rules, bt_nvtx_domain_handle domain, 
                       bt_nvtx_match *match) {
   bt_nvtx_match_text(rules, domain->name, text, match);
   if (!domain->is_nccl || match->what != BT_NVTX_NOTHING) return;
-  bubbletop_kind collective = BUBBLETOP_OTHER;
+  bubbletop_kind kind = BUBBLETOP_OTHER;
   match->what = BT_NVTX_NCCL;
-  match->kind = (uint8_t)bt_comm_function_of(text, &collective);
-  match->collective = (uint8_t)collective;
+  match->kind = (uint8_t)bt_comm_function_of(text, &kind);
+  match->comm = (uint8_t)kind;
 }
 
 bt_nvtx_string_handle bt_nvtx_string_new(const bt_nvtx_rules *rules, bt_nvtx_domain_handle domain, const char *text) {

@@ -162,7 +162,7 @@ static bool is_seen_op(int kind) {
 }
 
 static bool is_message(int kind) {
-  return kind >= BUBBLETOP_SEND_F && kind <= BUBBLETOP_RECV_B;
+  return kind >= BUBBLETOP_SEND_F && kind <= BUBBLETOP_RECV;
 }
 
 static int64_t begin_step(bubbletop_session *session, const bt_nvtx_match *match) {
@@ -185,12 +185,11 @@ static bool begin_nccl(open_range *range, bt_nvtx_domain_handle domain, const bt
   const bt_communicator *communicator = bt_communicators_find(&nvtx.communicators, identity);
   if (communicator == NULL) /* made before we listened, or by a version that does not tell */
     communicator = bt_communicators_add(&nvtx.communicators, range->session, identity, -1, 0, NULL);
-  int32_t peer = match->kind == BT_COMM_COLLECTIVE ? -1 : (int32_t)values[BT_NVTX_PEER];
-  bubbletop_comm comm = bt_comm_of(communicator, peer, values[BT_NVTX_BYTES]);
-  bubbletop_kind kind = match->kind == BT_COMM_COLLECTIVE
-                            ? (bubbletop_kind)match->collective
-                            : bt_comm_kind(communicator, match->kind == BT_COMM_SEND, peer);
-  bubbletop_comm_begin(range->session, &range->span, kind, bubbletop_at(-1, -1), &comm);
+  bubbletop_comm comm = match->kind == BT_COMM_COLLECTIVE
+                            ? bt_comm_of(communicator, -1, values[BT_NVTX_BYTES])
+                            : bt_comm_message(communicator, match->kind == BT_COMM_SEND, (int32_t)values[BT_NVTX_PEER],
+                                              values[BT_NVTX_BYTES]);
+  bubbletop_comm_begin(range->session, &range->span, (bubbletop_kind)match->comm, bubbletop_at(-1, -1), &comm);
   return true;
 }
 

@@ -29,8 +29,8 @@ enum { BT_NVTX_NONE = -1, BT_NVTX_IN_ORDER = -2 /* microbatch, step: count them 
 
 typedef struct bt_nvtx_match {
   uint8_t what; /* bt_nvtx_what */
-  uint8_t kind; /* bubbletop_kind; BT_NVTX_NCCL: bt_comm_function, and the kind of a collective below */
-  uint8_t collective;
+  uint8_t kind; /* bubbletop_kind; BT_NVTX_NCCL: bt_comm_function, and below what it is recorded as */
+  uint8_t comm;
   int16_t chunk, chunk_b;
   int32_t microbatch, microbatch_b;
   int32_t stage, stage_b; /* virtual stages, from which chunks follow; -1: the chunk stands above */

@@ -19,9 +19,9 @@ static const uint64_t compute_kinds = KIND(BUBBLETOP_F) | KIND(BUBBLETOP_B) | KI
                                       KIND(BUBBLETOP_FB) | KIND(BUBBLETOP_RECOMPUTE) | KIND(BUBBLETOP_OPTIMIZER) |
                                       KIND(BUBBLETOP_OTHER);
 static const uint64_t comm_kinds = KIND(BUBBLETOP_SEND_F) | KIND(BUBBLETOP_RECV_F) | KIND(BUBBLETOP_SEND_B) |
-                                   KIND(BUBBLETOP_RECV_B) | KIND(BUBBLETOP_ALL_REDUCE) |
-                                   KIND(BUBBLETOP_REDUCE_SCATTER) | KIND(BUBBLETOP_ALL_GATHER) |
-                                   KIND(BUBBLETOP_ALL_TO_ALL) | KIND(BUBBLETOP_BROADCAST);
+                                   KIND(BUBBLETOP_RECV_B) | KIND(BUBBLETOP_SEND) | KIND(BUBBLETOP_RECV) |
+                                   KIND(BUBBLETOP_ALL_REDUCE) | KIND(BUBBLETOP_REDUCE_SCATTER) |
+                                   KIND(BUBBLETOP_ALL_GATHER) | KIND(BUBBLETOP_ALL_TO_ALL) | KIND(BUBBLETOP_BROADCAST);
 static const uint64_t span_kinds = compute_kinds | comm_kinds | KIND(BUBBLETOP_HOST);
 
 static inline bool is_one_of(uint64_t kinds, bubbletop_kind kind) {

@@ -84,7 +84,7 @@ static void put_args(writer *w, const bt_rank *rank, const bt_track *track, cons
   put_number(w, &any, "chunk", span->chunk);
   put_number(w, &any, "stream", span->stream);
   if (more != NULL) {
-    put_number(w, &any, "peer", more->peer);
+    put_number(w, &any, "peer", bt_trace_peer(rank, more->group, more->peer));
     put_number(w, &any, "bytes", more->bytes);
     put_number(w, &any, "sequence", bt_span_sequence(track, span));
     put_number(w, &any, "tokens", more->tokens);

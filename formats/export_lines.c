@@ -42,7 +42,7 @@ static void csv_span(const bt_trace *trace, const bt_rank *rank, unsigned lane, 
   csv_number(out, span->microbatch);
   csv_number(out, span->chunk);
   csv_number(out, span->stream);
-  csv_number(out, more == NULL ? -1 : more->peer);
+  csv_number(out, more == NULL ? -1 : bt_trace_peer(rank, more->group, more->peer));
   fprintf(out, ",%s", group == NULL ? "" : bt_domain_name(group->domain));
   csv_number(out, more == NULL ? -1 : more->bytes);
   csv_number(out, bt_span_sequence(track, span));
@@ -68,7 +68,7 @@ static void json_span(const bt_trace *trace, const bt_rank *rank, unsigned lane,
   json_number(out, "chunk", span->chunk);
   json_number(out, "stream", span->stream);
   if (more != NULL) {
-    json_number(out, "peer", more->peer);
+    json_number(out, "peer", bt_trace_peer(rank, more->group, more->peer));
     json_number(out, "bytes", more->bytes);
     json_number(out, "sequence", bt_span_sequence(track, span));
     json_number(out, "tokens", more->tokens);

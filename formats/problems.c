@@ -4,19 +4,28 @@
 #include <string.h>
 
 #include "formats/array.h"
+#include "formats/join.h"
 #include "formats/run_private.h"
 
 enum { SILENT_SECONDS = 5, MAX_NAMED = 1000 };
 
 const char *bt_problem_code(bt_problem_kind kind) {
   static const char *const codes[] = {
-      [BT_PROBLEM_DAMAGE] = "damage",         [BT_PROBLEM_TORN_TAIL] = "torn_tail",
-      [BT_PROBLEM_NO_END] = "no_end",         [BT_PROBLEM_RING_UNREAD] = "ring_unread",
-      [BT_PROBLEM_RING_DEAD] = "ring_dead",   [BT_PROBLEM_MISSING] = "missing",
-      [BT_PROBLEM_DROPPED] = "dropped",       [BT_PROBLEM_TWO_WRITERS] = "two_writers",
-      [BT_PROBLEM_MIXED_RUNS] = "mixed_runs", [BT_PROBLEM_UNREADABLE] = "unreadable",
-      [BT_PROBLEM_VERSION] = "version",       [BT_PROBLEM_MISSING_RANKS] = "missing_ranks",
+      [BT_PROBLEM_DAMAGE] = "damage",
+      [BT_PROBLEM_TORN_TAIL] = "torn_tail",
+      [BT_PROBLEM_NO_END] = "no_end",
+      [BT_PROBLEM_RING_UNREAD] = "ring_unread",
+      [BT_PROBLEM_RING_DEAD] = "ring_dead",
+      [BT_PROBLEM_MISSING] = "missing",
+      [BT_PROBLEM_DROPPED] = "dropped",
+      [BT_PROBLEM_TWO_WRITERS] = "two_writers",
+      [BT_PROBLEM_MIXED_RUNS] = "mixed_runs",
+      [BT_PROBLEM_UNREADABLE] = "unreadable",
+      [BT_PROBLEM_VERSION] = "version",
+      [BT_PROBLEM_MISSING_RANKS] = "missing_ranks",
       [BT_PROBLEM_VANISHED] = "vanished",
+      [BT_PROBLEM_COMMUNICATORS_INCOMPLETE] = "incomplete_communicators",
+      [BT_PROBLEM_COMMUNICATORS_AMBIGUOUS] = "ambiguous_communicators",
   };
   return (size_t)kind < sizeof codes / sizeof *codes && codes[kind] != NULL ? codes[kind] : "?";
 }
@@ -166,6 +175,21 @@ static void check_world(bt_run *run) {
   }
 }
 
+static void check_communicators(bt_run *run) {
+  size_t part = bt_join_count(run->trace, BT_JOINED_IN_PART);
+  size_t none = bt_join_count(run->trace, BT_JOINED_NOT);
+  if (part > 0) {
+    add(run, BT_PROBLEM_COMMUNICATORS_INCOMPLETE, -1, NULL, 0, part,
+        "%zu of %zu communicators: some members have not said who they are; their messages have no peer", part,
+        run->trace->joined_count);
+  }
+  if (none > 0) {
+    add(run, BT_PROBLEM_COMMUNICATORS_AMBIGUOUS, -1, NULL, 0, none,
+        "%zu of %zu communicators: ranks contradict each other on who is in them; their messages have no peers", none,
+        run->trace->joined_count);
+  }
+}
+
 const bt_problem *bt_run_problems(bt_run *run, size_t *count) {
   run->problem_count = 0;
   for (size_t i = 0; i < run->rejected_count; i++) {
@@ -186,6 +210,7 @@ const bt_problem *bt_run_problems(bt_run *run, size_t *count) {
     check_rank(run, &run->ranks[i]);
   }
   check_world(run);
+  check_communicators(run);
   *count = run->problem_count;
   return run->problems;
 }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "formats/array.h"
+#include "formats/join.h"
 #include "formats/run_private.h"
 
 enum {
@@ -377,6 +378,13 @@ static bool all_over(const bt_run *run) {
   return run->rank_count > 0 && (int64_t)run->rank_count >= run->trace->world_size;
 }
 
+static bt_status join(bt_run *run) {
+  bt_run_lock(run);
+  bt_status status = bt_join(run->trace);
+  bt_run_unlock(run);
+  return status;
+}
+
 bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error) {
   int64_t now = bt_run_now();
   bool bounded = budget > 0;
@@ -405,6 +413,9 @@ bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error) {
       news |= came;
     }
   }
-  if (news || found > 0) return BT_OK;
+  if (news || found > 0) {
+    bt_status status = join(run);
+    return status == BT_OK ? BT_OK : no_memory(error);
+  }
   return all_over(run) ? BT_END : BT_AGAIN;
 }

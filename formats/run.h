@@ -64,7 +64,9 @@ typedef enum bt_problem_kind {
   BT_PROBLEM_UNREADABLE, /* a file that cannot be opened or is no stream */
   BT_PROBLEM_VERSION, /* a file of a newer format */
   BT_PROBLEM_MISSING_RANKS, /* fewer ranks than the world size says */
-  BT_PROBLEM_VANISHED /* a file that was there is gone */
+  BT_PROBLEM_VANISHED, /* a file that was there is gone */
+  BT_PROBLEM_COMMUNICATORS_INCOMPLETE, /* some of their members are not known */
+  BT_PROBLEM_COMMUNICATORS_AMBIGUOUS /* what ranks say of them contradicts itself */
 } bt_problem_kind;
 
 typedef struct bt_problem {

@@ -40,6 +40,14 @@ static void free_rank(bt_rank *rank) {
   free(rank->lives);
 }
 
+void bt_trace_forget_joined(bt_trace *trace) {
+  for (size_t i = 0; i < trace->joined_count; i++)
+    free(trace->joined[i].members);
+  free(trace->joined);
+  trace->joined = NULL;
+  trace->joined_count = 0;
+}
+
 void bt_trace_free(bt_trace *trace) {
   if (trace == NULL) return;
   for (size_t i = 0; i < trace->rank_count; i++) {
@@ -52,6 +60,7 @@ void bt_trace_free(bt_trace *trace) {
   free(trace->hosts);
   free(trace->names);
   free(trace->name_table);
+  bt_trace_forget_joined(trace);
   free(trace);
 }
 
@@ -89,6 +98,7 @@ bt_rank *bt_trace_rank(bt_trace *trace, int32_t rank) {
   fresh->first = INT64_MAX;
   fresh->last = INT64_MIN;
   fresh->heartbeat = INT64_MIN;
+  fresh->most_chunk = -1;
   trace->rank_count++;
   trace->generation++;
   return fresh;
@@ -216,6 +226,7 @@ bt_status bt_trace_header(bt_trace *trace, bt_rank *rank, const bt_header *heade
   if (newest) {
     rank->host = host;
     merge_layout(&rank->layout, &header->layout);
+    trace->definitions++;
   }
   if (header->mono_ns != 0 || header->real_ns != 0) {
     rank->clocks[rank->clock_count++] = (bt_clock_pair){header->mono_ns, header->real_ns};
@@ -233,6 +244,30 @@ bt_status bt_trace_loss(bt_trace *trace, bt_rank *rank, const bt_loss *loss) {
   rank->losses[rank->loss_count++] = *loss;
   trace->generation++;
   return BT_OK;
+}
+
+int32_t bt_joined_member(const bt_joined *joined, int32_t place) {
+  if (joined->known == joined->count) /* each is at its place */
+    return place >= 0 && place < joined->known ? joined->members[place].rank : -1;
+  int32_t low = 0;
+  int32_t high = joined->known;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (joined->members[middle].place < place)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < joined->known && joined->members[low].place == place ? joined->members[low].rank : -1;
+}
+
+int32_t bt_trace_open_peer(const bt_rank *rank, const bt_open_span *open) {
+  const bt_event *event = &open->event;
+  uint32_t at = 0;
+  while (event->group != 0 && at < rank->group_count &&
+         (rank->groups[at].id != event->group || rank->groups[at].life != open->life))
+    at++;
+  return event->group == 0 ? event->peer : bt_trace_peer(rank, at < rank->group_count ? at + 1 : 0, event->peer);
 }
 
 int32_t bt_rank_stage(const bt_rank *rank) {

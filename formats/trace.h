@@ -52,7 +52,7 @@ typedef struct bt_span_more {
   int64_t bytes; /* -1 unknown */
   int64_t sequence_base; /* private: bt_span_sequence adds what the span keeps */
   int64_t tokens; /* -1 unknown */
-  int32_t peer; /* global rank, -1 */
+  int32_t peer; /* as recorded: ask bt_trace_peer for the global rank; -1 none */
   uint32_t group; /* index into bt_rank.groups + 1, 0 none */
   int32_t microbatch_b;
   int16_t chunk_b;
@@ -97,10 +97,33 @@ typedef struct bt_step {
   int64_t begin, end; /* INT64_MIN: that mark is missing */
 } bt_step;
 
+typedef enum bt_joined_state {
+  BT_JOINED, /* every member is known */
+  BT_JOINED_IN_PART, /* some ranks have not named it (yet) */
+  BT_JOINED_NOT /* those that name it contradict each other: no member is known */
+} bt_joined_state;
+
+typedef struct bt_member {
+  int32_t place, rank; /* in the communicator, of the world */
+} bt_member;
+
+/* A communicator that ranks know by its identity and their own place in it, as all of them tell it (formats/join.h). */
+typedef struct bt_joined {
+  uint64_t identity;
+  bt_joined_state state;
+  uint8_t domain; /* by its members' places in the layout; unknown where that does not tell */
+  int32_t count; /* members in all, 0 unknown */
+  int32_t known; /* of which are in `members` */
+  bt_member *members; /* sorted by place */
+} bt_joined;
+
 typedef struct bt_group_info {
   uint32_t id; /* as the rank numbers it in this life */
   uint32_t life;
   uint8_t domain; /* BT_DOMAIN_UNKNOWN and count 0 while only spans have named the group */
+  uint8_t told_domain; /* as recorded; `domain` may come from the members */
+  uint64_t identity; /* not 0: a communicator, peers in its records are places in it (bt_trace_peer) */
+  const bt_joined *joined; /* what is known of that; NULL: not joined yet */
   int32_t own_rank, count;
   uint32_t run_count;
   bt_run_of_ranks *runs;
@@ -164,8 +187,10 @@ typedef struct bt_rank {
   int64_t first, last; /* extent of its spans and marks; first > last: nothing yet */
   int64_t heartbeat; /* time of the newest heartbeat or record, INT64_MIN none */
   uint64_t dropped; /* records refused by full rings, in all */
-  /* private: where the unsorted parts begin, what was found last */
-  size_t step_sorted, mark_sorted, last_group, last_life;
+  /* private: where the unsorted parts begin, what was found last, how many messages formats/join.c has seen */
+  size_t step_sorted, mark_sorted, last_group, last_life, directed;
+  int32_t most_chunk; /* private: highest chunk of a compute span, -1 none */
+  bool undirected; /* private: some messages were recorded as SEND or RECV */
 } bt_rank;
 
 typedef struct bt_host { /* a clock domain */
@@ -186,6 +211,10 @@ typedef struct bt_trace {
   uint64_t span_count;
   uint64_t generation; /* counts up with every change */
   uint64_t reordered; /* counts up when a settled part had to move */
+  bt_joined *joined; /* sorted by identity */
+  size_t joined_count;
+  /* private: what the joined communicators follow from changed so often; what of that formats/join.c has seen */
+  uint64_t definitions, definitions_seen, reordered_seen;
   /* private: hash table of names, 1 + index, 0 free; a power of two */
   uint32_t *name_table;
   size_t name_table_size;
@@ -193,6 +222,8 @@ typedef struct bt_trace {
 
 bt_status bt_trace_new(bt_trace **trace);
 void bt_trace_free(bt_trace *trace);
+/* Private to formats: forgets what communicators were joined. */
+void bt_trace_forget_joined(bt_trace *trace);
 
 /* Finds or makes a rank. NULL when memory is short or the number is not in 0..BT_MAX_RANK. The pointer moves when ranks
  * are added; adding in rising order is cheap, otherwise each costs the moving of those behind it. */
@@ -250,6 +281,18 @@ static inline int64_t bt_rank_time(const bt_rank *rank, int64_t time) {
   if (rank->clock_rate == 0) return time + rank->offset_ns;
   return time + rank->offset_ns + (int64_t)(rank->clock_rate * (double)(time - rank->clock_pivot));
 }
+
+/* The global rank at a place of a communicator; -1: not known. */
+int32_t bt_joined_member(const bt_joined *joined, int32_t place);
+
+/* The global rank of a recorded peer in a group (index + 1, 0 none) of the rank; -1: none, or not known. */
+static inline int32_t bt_trace_peer(const bt_rank *rank, uint32_t group, int32_t peer) {
+  if (group == 0 || group > rank->group_count || rank->groups[group - 1].identity == 0) return peer;
+  const bt_joined *joined = rank->groups[group - 1].joined;
+  return joined != NULL ? bt_joined_member(joined, peer) : -1;
+}
+/* The same of a span that has not ended. */
+int32_t bt_trace_open_peer(const bt_rank *rank, const bt_open_span *open);
 
 /* First index whose span starts at or after `time`. */
 size_t bt_track_lower_bound(const bt_track *track, int64_t time);

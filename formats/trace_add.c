@@ -56,7 +56,7 @@ static bool has_details(const bt_event *event) {
          event->sequence != -1 || event->tokens != -1 || event->code == BT_FB || event->code == BT_GATE;
 }
 
-static bt_status add_span(bt_rank *rank, uint32_t life, const bt_event *event) {
+static bt_status add_span(bt_trace *trace, bt_rank *rank, uint32_t life, const bt_event *event) {
   bt_track *track = &rank->tracks[bt_lane_of(event->code)];
   uint32_t more = 0;
   if (!bt_track_room(track)) return BT_ERR_NOMEM;
@@ -67,10 +67,15 @@ static bt_status add_span(bt_rank *rank, uint32_t life, const bt_event *event) {
                     .more = more,
                     .microbatch = event->microbatch,
                     .kind = event->code,
-                    .flags = event->flags,
+                    .flags = event->flags & (uint8_t)~BT_FLAG_DIRECTED,
                     .chunk = small(event->chunk),
                     .stream = small(event->lane)};
   bt_track_commit(track);
+  if (event->code == BT_SEND || event->code == BT_RECV) rank->undirected = true;
+  if (event->chunk > rank->most_chunk && bt_code_is_compute(event->code)) {
+    rank->most_chunk = event->chunk;
+    trace->definitions++; /* where messages go depends on it */
+  }
   return BT_OK;
 }
 
@@ -111,7 +116,7 @@ static bt_status add_mark(bt_trace *trace, bt_rank *rank, const bt_event *event)
   return BT_OK;
 }
 
-static bt_status add_group(bt_rank *rank, uint32_t life, const bt_event *event) {
+static bt_status add_group(bt_trace *trace, bt_rank *rank, uint32_t life, const bt_event *event) {
   if (event->run_count > BT_MAX_RUNS || event->count < 0) return BT_ERR_ARG;
   bt_run_of_ranks *runs = NULL;
   if (event->run_count > 0) {
@@ -126,11 +131,14 @@ static bt_status add_group(bt_rank *rank, uint32_t life, const bt_event *event) 
   }
   bt_group_info *group = &rank->groups[index - 1];
   free(group->runs);
-  group->domain = event->domain;
+  group->domain = group->told_domain = event->domain;
+  group->identity = event->number;
+  group->joined = NULL;
   group->own_rank = event->own_rank;
   group->count = event->count;
   group->run_count = event->run_count;
   group->runs = runs;
+  trace->definitions++;
   return BT_OK;
 }
 
@@ -202,9 +210,10 @@ static bt_status add_mark_record(bt_trace *trace, bt_rank *rank, bt_life *life, 
   case BT_STEP_END: return add_step(rank, event);
   case BT_INSTANT:
   case BT_COUNTER: return add_mark(trace, rank, event);
-  case BT_GROUP: return add_group(rank, life->life, event);
+  case BT_GROUP: return add_group(trace, rank, life->life, event);
   case BT_META:
     if (life != &rank->lives[rank->life_count - 1]) return BT_OK; /* an older life's layout is history */
+    trace->definitions++;
     return bt_layout_decode((const uint8_t *)event->text, event->text_length, &rank->layout) == BT_OK ? BT_OK
                                                                                                       : BT_ERR_ARG;
   case BT_CLOCK: return add_clock(rank, event);
@@ -228,7 +237,7 @@ bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life_number, uin
   bt_life *life = bt_trace_life(rank, life_number);
   if (life == NULL) return rank->life_count == BT_MAX_LIVES ? BT_ERR_LIMIT : BT_ERR_NOMEM;
   bool is_span = bt_code_is_span(event->code);
-  bt_status status = is_span ? add_span(rank, life_number, event) : add_mark_record(trace, rank, life, event);
+  bt_status status = is_span ? add_span(trace, rank, life_number, event) : add_mark_record(trace, rank, life, event);
   if (status != BT_OK) return status;
   if (!has_time(event->code)) return BT_OK;
   if (event->start < life->first) life->first = event->start;

@@ -26,6 +26,8 @@ typedef enum bt_code {
   BT_RECV_F = 17,
   BT_SEND_B = 18,
   BT_RECV_B = 19,
+  BT_SEND = 20, /* whether forward or backward is not known */
+  BT_RECV = 21,
   /* collectives */
   BT_ALL_REDUCE = 24,
   BT_REDUCE_SCATTER = 25,
@@ -59,7 +61,8 @@ enum {
   BT_FLAG_GPU_UNKNOWN = 1 << 1, /* meant to be GPU-timed, but only host times survived */
   BT_FLAG_GROUPED = 1 << 2, /* one time for a whole group launch: the end is an upper bound */
   BT_FLAG_DERIVED = 1 << 3, /* made by an importer from something else */
-  BT_FLAG_OPEN = 1 << 4 /* had not ended when it was recorded; the duration is "so far" */
+  BT_FLAG_OPEN = 1 << 4, /* had not ended when it was recorded; the duration is "so far" */
+  BT_FLAG_DIRECTED = 1 << 7 /* never recorded: a reader found out whether it is forward or backward */
 };
 
 typedef enum bt_domain {
@@ -142,7 +145,13 @@ static inline bool bt_code_is_pipeline_op(unsigned code) {
   return code >= BT_F && code <= BT_RECOMPUTE;
 }
 static inline bool bt_code_is_p2p(unsigned code) {
-  return code >= BT_SEND_F && code <= BT_RECV_B;
+  return code >= BT_SEND_F && code <= BT_RECV;
+}
+static inline bool bt_code_is_send(unsigned code) {
+  return code == BT_SEND_F || code == BT_SEND_B || code == BT_SEND;
+}
+static inline bool bt_code_is_receive(unsigned code) {
+  return code == BT_RECV_F || code == BT_RECV_B || code == BT_RECV;
 }
 static inline bool bt_code_is_collective(unsigned code) {
   return code >= BT_ALL_REDUCE && code <= BT_BROADCAST;
@@ -156,7 +165,7 @@ static inline int64_t bt_event_end(const bt_event *event) {
 
 /* False for codes that a newer writer may have added. */
 static inline bool bt_code_is_known(unsigned code) {
-  const uint64_t spans = UINT64_C(0x01fe) | UINT64_C(0xf) << BT_SEND_F | UINT64_C(0x1f) << BT_ALL_REDUCE |
+  const uint64_t spans = UINT64_C(0x01fe) | UINT64_C(0x3f) << BT_SEND_F | UINT64_C(0x1f) << BT_ALL_REDUCE |
                          UINT64_C(1) << BT_GATE | UINT64_C(1) << BT_HOST;
   const uint64_t marks = UINT64_C(0x3f) | UINT64_C(0x3f) << (BT_CLOCK - BT_CODE_SPAN_LIMIT);
   if (code < BT_CODE_SPAN_LIMIT) return (spans >> code & 1) != 0;

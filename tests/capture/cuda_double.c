@@ -190,6 +190,13 @@ static int64_t kernel(void *handle, int64_t ns) {
   return done;
 }
 
+static void hold(void *handle, int64_t until) {
+  pthread_mutex_lock(&gpu.lock);
+  stream *on = stream_of(handle);
+  if (on->free_at < until) on->free_at = until;
+  pthread_mutex_unlock(&gpu.lock);
+}
+
 static void capture(void *handle, bool on) {
   pthread_mutex_lock(&gpu.lock);
   stream_of(handle)->captured = on;
@@ -226,5 +233,5 @@ static int live_events(void) {
   return count;
 }
 
-const cuda_double cuda_double_control = {new_stream, kernel,          capture,    fail_next,
+const cuda_double cuda_double_control = {new_stream, kernel,          hold,       capture, fail_next,
                                          set_clock,  broken_captures, live_events};

@@ -12,6 +12,8 @@ typedef struct cuda_double {
   void *(*stream)(int context);
   /* Work on it: until the stream is free, then `ns` more. Returns when it will be done (CLOCK_MONOTONIC). */
   int64_t (*kernel)(void *stream, int64_t ns);
+  /* Work until a time (CLOCK_MONOTONIC). */
+  void (*hold)(void *stream, int64_t until);
   void (*capture)(void *stream, bool on);
   /* The next `count` calls of a function ("cuEventRecord") return `error`. */
   void (*refuse)(const char *function, int error, int count);

@@ -3,16 +3,12 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "capture/nccl_abi.h"
-#include "tests/capture/cuda_double.h"
+#include "tests/capture/nccl_harness.h"
 #include "tests/capture/support.h"
 
 enum { MILLISECOND = 1000000 };
@@ -21,25 +17,6 @@ enum { MILLISECOND = 1000000 };
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
   return "detect_leaks=0";
-}
-
-static void expect(bool condition, int line) {
-  if (condition) return;
-  fprintf(stderr, "%s:%d: not as expected\n", __FILE__, line);
-  _exit(1);
-}
-#define EXPECT(condition) expect(condition, __LINE__)
-
-static void *load(const char *name) {
-  const char *build = getenv("top_builddir");
-  void *library = dlopen(path_in(build != NULL ? build : ".", name), RTLD_NOW | RTLD_LOCAL);
-  if (library == NULL) fprintf(stderr, "%s\n", dlerror());
-  EXPECT(library != NULL);
-  return library;
-}
-
-static void *load_plugin(void) {
-  return load(".libs/libnccl-profiler-bubbletop.so");
 }
 
 static stream_run *recorded(const char *directory, void (*body)(void *)) {
@@ -51,56 +28,17 @@ static stream_run *recorded(const char *directory, void (*body)(void *)) {
   return run_read(directory, false);
 }
 
-static void nap(int64_t ns) {
-  nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-}
-
 /* ---- version 5 ---- */
 
-static void *start(const bt_nccl_profiler *nccl, void *context, bt_nccl_descriptor descriptor) {
-  void *handle = &descriptor; /* must be written */
-  EXPECT(nccl->start(context, &handle, &descriptor) == BT_NCCL_SUCCESS);
-  EXPECT(handle != &descriptor);
-  return handle;
-}
-
-static void stop(const bt_nccl_profiler *nccl, void *handle) {
-  if (handle != NULL) EXPECT(nccl->stop(handle) == BT_NCCL_SUCCESS);
-}
-
-static void *start_p2p(const bt_nccl_profiler *nccl, void *context, const char *function, size_t count, int peer) {
-  bt_nccl_descriptor descriptor = {.type = BT_NCCL_P2P};
-  descriptor.p2p = (bt_nccl_p2p){.function = function, .datatype = "ncclFloat16", .count = count, .peer = peer};
-  return start(nccl, context, descriptor);
-}
-
-/* A launch of `ns` with up to two messages, as the group of one ncclGroupEnd. */
 static void launch(const bt_nccl_profiler *nccl, const cuda_double *gpu, void *context, void *stream, int64_t ns,
                    int send_to, int receive_from) {
-  void *api = start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_GROUP_API});
-  stop(nccl, start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_P2P_API, .parent = api}));
-  bt_nccl_descriptor launched = {.type = BT_NCCL_KERNEL_LAUNCH, .parent = api};
-  launched.kernel_launch.stream = stream;
-  void *kernel = start(nccl, context, launched);
-  if (gpu != NULL) gpu->kernel(stream, ns);
-  stop(nccl, kernel);
-  void *group = start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_GROUP});
-  void *send = send_to >= 0 ? start_p2p(nccl, context, "Send", 1000, send_to) : NULL;
-  void *receive = receive_from >= 0 ? start_p2p(nccl, context, "Recv", 500, receive_from) : NULL;
-  stop(nccl, send);
-  stop(nccl, receive);
-  stop(nccl, group);
-  stop(nccl, api);
-  /* stopped means enqueued: what is below it may come afterwards */
-  bt_nccl_descriptor channel = {.type = BT_NCCL_KERNEL_CH, .parent = send};
-  void *late = start(nccl, context, channel);
-  EXPECT(nccl->record_state(late, 22, NULL) == BT_NCCL_SUCCESS);
-  stop(nccl, late);
+  harness_group(nccl, context, &(harness_work){.gpu = gpu, .stream = stream, .ns = ns},
+                &(harness_messages){send_to, receive_from, 1000, 500});
 }
 
 static void run_5(void *ignored) {
-  const cuda_double *gpu = dlsym(load("tests/capture/double/libcuda.so.1"), "cuda_double_control");
-  void *library = load_plugin();
+  const cuda_double *gpu = harness_gpu();
+  void *library = harness_plugin();
   const bt_nccl_profiler *nccl = dlsym(library, "ncclProfiler_v5");
   void (*attach)(int) = (void (*)(int))dlsym(library, "bubbletop_nccl_attach");
   (void)ignored;
@@ -119,38 +57,33 @@ static void run_5(void *ignored) {
   launch(nccl, gpu, pair, stream, 2 * MILLISECOND, 1, -1);
   gpu->kernel(stream, 10 * MILLISECOND);
   launch(nccl, gpu, world, stream, MILLISECOND, -1, -1); /* nothing is told of it */
-  /* a collective */
-  bt_nccl_descriptor launched = {.type = BT_NCCL_KERNEL_LAUNCH};
-  launched.kernel_launch.stream = stream;
-  stop(nccl, start(nccl, world, launched));
+  harness_collective(nccl, world, &(harness_work){.gpu = gpu, .stream = stream}, "AllReduce", 7, 41);
   bt_nccl_descriptor coll = {.type = BT_NCCL_COLL};
-  coll.coll = (bt_nccl_coll){.function = "AllReduce", .datatype = "ncclBfloat16", .count = 7};
-  stop(nccl, start(nccl, world, coll));
   /* what a plugin may be given */
   void *handle = &mask;
   EXPECT(nccl->start(NULL, &handle, &coll) == BT_NCCL_SUCCESS && handle == NULL);
   EXPECT(nccl->start(world, NULL, &coll) == BT_NCCL_SUCCESS);
   EXPECT(nccl->start(world, &handle, NULL) == BT_NCCL_SUCCESS && handle == NULL);
   EXPECT(nccl->stop(NULL) == BT_NCCL_SUCCESS && nccl->record_state(NULL, 23, NULL) == BT_NCCL_SUCCESS);
-  stop(nccl, start(nccl, world, (bt_nccl_descriptor){.type = 1 << 14})); /* of a newer version */
-  stop(nccl, start_p2p(nccl, world, NULL, 1, 2));
+  harness_stop(nccl, harness_start(nccl, world, (bt_nccl_descriptor){.type = 1 << 14})); /* of a newer version */
+  harness_stop(nccl, harness_p2p(nccl, world, NULL, 1, 2));
   attach(0);
   EXPECT(mask == 0);
   attach(1);
   EXPECT(mask == 0xf06);
-  nap(100 * MILLISECOND);
+  harness_nap(100 * MILLISECOND);
   EXPECT(nccl->finalize(world) == BT_NCCL_SUCCESS && nccl->finalize(pair) == BT_NCCL_SUCCESS);
   EXPECT(nccl->finalize(NULL) == BT_NCCL_SUCCESS);
   /* NCCL closes the plugin with its last communicator, and opens it with the next */
   EXPECT(dlclose(library) == 0);
-  nap(20 * MILLISECOND);
-  nccl = dlsym(load_plugin(), "ncclProfiler_v5");
+  harness_nap(20 * MILLISECOND);
+  nccl = dlsym(harness_plugin(), "ncclProfiler_v5");
   EXPECT(nccl->init(&world, 0xabc, &mask, NULL, 1, 4, 1, NULL) == BT_NCCL_SUCCESS);
   gpu->capture(stream, true);
   launch(nccl, gpu, world, stream, 0, 3, -1); /* into a graph */
   gpu->capture(stream, false);
   EXPECT(gpu->broken_captures() == 0);
-  start_p2p(nccl, world, "Recv", 9, 3); /* of a graph's replay: without a launch */
+  harness_p2p(nccl, world, "Recv", 9, 3); /* of a graph's replay: without a launch */
   exit(0);
 }
 
@@ -159,8 +92,8 @@ static void test_5(void **state) {
   stream_run *run = recorded(directory, run_5);
   (void)state;
   assert_int_equal(run->file_count, 1);
-  const bt_event *send = &run_find(run, BT_SEND_F, 0)->event;
-  const bt_event *receive = &run_find(run, BT_RECV_F, 0)->event;
+  const bt_event *send = &run_find(run, BT_SEND, 0)->event;
+  const bt_event *receive = &run_find(run, BT_RECV, 0)->event;
   assert_int_equal(send->flags, BT_FLAG_GPU_TIMED | BT_FLAG_GROUPED);
   assert_int_equal(send->peer, 2);
   assert_int_equal(send->bytes, 2000);
@@ -169,20 +102,21 @@ static void test_5(void **state) {
   assert_int_equal(receive->duration, send->duration);
   assert_int_equal(receive->peer, 0);
   assert_int_equal(receive->bytes, 1000);
-  const bt_event *paired = &run_find(run, BT_SEND_F, 1)->event;
+  const bt_event *paired = &run_find(run, BT_SEND, 1)->event;
   assert_int_equal(paired->flags, BT_FLAG_GPU_TIMED);
   assert_int_equal(paired->peer, 1);
   assert_int_equal(paired->group, run_find(run, BT_GROUP, 1)->event.group);
   assert_int_equal(run_find(run, BT_GROUP, 1)->event.number, 0xdef);
-  assert_int_equal(run_find(run, BT_GROUP, 0)->event.number, 0);
+  assert_int_equal(run_find(run, BT_GROUP, 0)->event.number, 0xabc);
+  assert_int_equal(send->sequence, 0);
   const bt_event *coll = &run_find(run, BT_ALL_REDUCE, 0)->event;
   assert_int_equal(coll->bytes, 14);
   assert_int_equal(coll->peer, -1);
+  assert_int_equal(coll->sequence, 41);
   assert_int_equal(coll->flags, BT_FLAG_GPU_TIMED);
-  assert_int_equal(run_count(run, BT_SEND_F) + run_count(run, BT_RECV_F) + run_count(run, BT_RECV_B) +
-                       run_count(run, BT_SEND_B) + run_count(run, BT_ALL_REDUCE),
-                   2 + 1 + 1 + 1);
-  assert_int_equal(run_find(run, BT_RECV_B, 0)->event.bytes, 18);
+  assert_int_equal(run_count(run, BT_SEND) + run_count(run, BT_RECV) + run_count(run, BT_ALL_REDUCE), 2 + 1 + 1 + 1);
+  assert_int_equal(run_find(run, BT_RECV, 1)->event.bytes, 18);
+  assert_int_equal(run_find(run, BT_RECV, 1)->event.sequence, -1); /* some were not seen, so it is not known which */
   assert_memory_equal(run_meta(run, "group_name.2"), "pipeline", 8);
   assert_memory_equal(run_meta(run, "source.nccl"), "5", 1);
   run_check_numbers(run);
@@ -191,7 +125,7 @@ static void test_5(void **state) {
 }
 
 static void run_without_gpu(void *ignored) {
-  const bt_nccl_profiler *nccl = dlsym(load_plugin(), "ncclProfiler_v6");
+  const bt_nccl_profiler *nccl = dlsym(harness_plugin(), "ncclProfiler_v6");
   void *world = NULL;
   int mask = 0;
   (void)ignored;
@@ -204,8 +138,8 @@ static void test_host_times(void **state) {
   char *directory = scratch_make();
   stream_run *run = recorded(directory, run_without_gpu);
   (void)state;
-  assert_int_equal(run_find(run, BT_SEND_F, 0)->event.flags, BT_FLAG_GPU_UNKNOWN);
-  assert_int_equal(run_count(run, BT_RECV_F), 1);
+  assert_int_equal(run_find(run, BT_SEND, 0)->event.flags, BT_FLAG_GPU_UNKNOWN);
+  assert_int_equal(run_count(run, BT_RECV), 1);
   run_free(run);
   scratch_remove(directory);
 }
@@ -213,7 +147,7 @@ static void test_host_times(void **state) {
 /* ---- version 4 ---- */
 
 static void run_4(void *ignored) {
-  const bt_nccl_profiler_4 *nccl = dlsym(load_plugin(), "ncclProfiler_v4");
+  const bt_nccl_profiler_4 *nccl = dlsym(harness_plugin(), "ncclProfiler_v4");
   void *world = NULL;
   void *handles[3];
   int mask = 0;
@@ -231,7 +165,7 @@ static void run_4(void *ignored) {
   bt_nccl_descriptor_4 group = {.type = BT_NCCL_GROUP};
   void *other = &mask;
   EXPECT(nccl->start(world, &other, &group) == BT_NCCL_SUCCESS && other == NULL);
-  nap(5 * MILLISECOND);
+  harness_nap(5 * MILLISECOND);
   for (int i = 0; i < 3; i++)
     EXPECT(nccl->stop(handles[i]) == BT_NCCL_SUCCESS);
   EXPECT(nccl->stop(handles[0]) == BT_NCCL_SUCCESS); /* again */
@@ -246,8 +180,8 @@ static void test_4(void **state) {
   char *directory = scratch_make();
   stream_run *run = recorded(directory, run_4);
   (void)state;
-  assert_int_equal(run_count(run, BT_SEND_F), 3 + 200 - 64 + 1);
-  const bt_event *send = &run_find(run, BT_SEND_F, 0)->event;
+  assert_int_equal(run_count(run, BT_SEND), 3 + 200 - 64 + 1);
+  const bt_event *send = &run_find(run, BT_SEND, 0)->event;
   assert_int_equal(send->peer, 2);
   assert_int_equal(send->bytes, 100);
   assert_int_equal(send->flags, 0);
@@ -257,7 +191,7 @@ static void test_4(void **state) {
 }
 
 static void run_unconfigured(void *ignored) {
-  const bt_nccl_profiler *nccl = dlsym(load_plugin(), "ncclProfiler_v5");
+  const bt_nccl_profiler *nccl = dlsym(harness_plugin(), "ncclProfiler_v5");
   void *world = &world;
   int mask = 3;
   (void)ignored;

@@ -439,11 +439,12 @@ static void call_nccl(void *context) {
   script.send_schema = nvtx_schema(&script.client, script.domain, 1 << 24, send_entries, 3);
   script.init_schema = nvtx_schema(&script.client, script.domain, 0, init_entries, 4);
   EXPECT(script.send_schema == 1 << 24 && script.init_schema >= BT_NVTX_FIRST_DYNAMIC_SCHEMA);
-  init_communicator(&script, 0xabc, 4, 1); /* the world: ranks are global */
+  init_communicator(&script, 0xabc, 4, 1); /* the world, in some order */
   init_communicator(&script, 0xdef, 3, 1); /* some three */
   call(&script, "ncclSend", 0xabc, 4096, 2);
   call(&script, "ncclRecv", 0xabc, 4096, 0);
   call(&script, "ncclSend", 0xabc, 4096, 0);
+  call(&script, "ncclSend", 0xabc, 4096, 2);
   call(&script, "ncclSend", 0xdef, 1, 0);
   call(&script, "ncclAllReduce", 0xdef, 77, 0);
   call(&script, "ncclRecv", 0x123, 5, 3); /* never heard of */
@@ -457,24 +458,27 @@ static void test_nccl_ranges(void **state) {
   static const struct {
     int code, peer;
     int64_t bytes;
-    int group; /* which GROUP record, -1 none */
-  } wanted[] = {{BT_SEND_F, 2, 4096, 0}, {BT_RECV_F, 0, 4096, 0},    {BT_SEND_B, 0, 4096, 0},
-                {BT_SEND_B, 0, 1, 1},    {BT_ALL_REDUCE, -1, 77, 1}, {BT_RECV_F, 3, 5, 2}};
+    int group; /* which GROUP record */
+    int64_t sequence;
+  } wanted[] = {{BT_SEND, 2, 4096, 0, 0}, {BT_RECV, 0, 4096, 0, 0}, {BT_SEND, 0, 4096, 0, 0},
+                {BT_SEND, 2, 4096, 0, 1}, {BT_SEND, 0, 1, 1, 0},    {BT_ALL_REDUCE, -1, 77, 1, -1},
+                {BT_RECV, 3, 5, 2, -1}};
   char *directory = scratch_make();
   stream_run *run = recorded(directory, call_nccl, NULL);
   (void)state;
-  assert_int_equal(span_count(run), 6);
-  for (size_t i = 0; i < 6; i++) {
+  assert_int_equal(span_count(run), 7);
+  for (size_t i = 0; i < 7; i++) {
     const bt_event *event = span_at(run, i);
     assert_int_equal(event->code, wanted[i].code);
     assert_int_equal(event->peer, wanted[i].peer);
     assert_int_equal(event->bytes, wanted[i].bytes);
-    uint32_t group = wanted[i].group < 0 ? 0 : run_find(run, BT_GROUP, (size_t)wanted[i].group)->event.group;
-    assert_int_equal(event->group, group);
+    assert_int_equal(event->group, run_find(run, BT_GROUP, (size_t)wanted[i].group)->event.group);
+    assert_int_equal(event->sequence, wanted[i].sequence);
   }
   const bt_event *world = &run_find(run, BT_GROUP, 0)->event;
-  assert_int_equal(world->number, 0);
-  assert_int_equal(world->run_count, 1);
+  assert_int_equal(world->number, 0xabc);
+  assert_int_equal(world->own_rank, 1);
+  assert_int_equal(world->run_count, 0);
   const bt_event *other = &run_find(run, BT_GROUP, 1)->event;
   assert_int_equal(other->number, 0xdef);
   assert_int_equal(other->own_rank, 1);
@@ -514,8 +518,8 @@ static void test_real_nccl(void **state) {
   size_t receives = 0;
   for (size_t i = 0; i < run->record_count; i++) {
     const bt_event *event = &run->records[i].event;
-    bool send = event->code == BT_SEND_F;
-    if (!send && event->code != BT_RECV_F) continue;
+    bool send = event->code == BT_SEND;
+    if (!send && event->code != BT_RECV) continue;
     assert_int_equal(event->peer, send ? 3 : 2);
     assert_int_equal(event->bytes, send ? 64 : 32);
     assert_int_equal(event->group, run_find(run, BT_GROUP, 0)->event.group);

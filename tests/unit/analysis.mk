@@ -46,3 +46,11 @@ tests_unit_test_compare_SOURCES = tests/unit/test_compare.c tests/unit/account_t
 	tests/unit/simulated_trace.h
 tests_unit_test_compare_CFLAGS = $(unit_cflags)
 tests_unit_test_compare_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+unit_programs += tests/unit/test_join tests/unit/test_join_runs
+tests_unit_test_join_SOURCES = tests/unit/test_join.c tests/unit/account_trace.h
+tests_unit_test_join_CFLAGS = $(unit_cflags)
+tests_unit_test_join_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+tests_unit_test_join_runs_SOURCES = tests/unit/test_join_runs.c tests/unit/account_trace.h tests/unit/account_simulated.h \
+	tests/unit/simulated_trace.h tests/wire/sample.c tests/wire/sample.h
+tests_unit_test_join_runs_CFLAGS = $(unit_cflags)
+tests_unit_test_join_runs_LDADD = libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

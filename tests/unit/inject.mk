@@ -13,7 +13,8 @@ tests_capture_test_cuda_CFLAGS = $(unit_cflags)
 tests_capture_test_cuda_LDADD = $(capture_test_ldadd)
 
 unit_programs += tests/capture/test_nccl
-tests_capture_test_nccl_SOURCES = tests/capture/test_nccl.c tests/capture/cuda_double.h $(capture_test_sessions)
+nccl_harness = tests/capture/nccl_harness.c tests/capture/nccl_harness.h tests/capture/cuda_double.h
+tests_capture_test_nccl_SOURCES = tests/capture/test_nccl.c $(nccl_harness) $(capture_test_sessions)
 tests_capture_test_nccl_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_nccl_CFLAGS = $(unit_cflags)
 tests_capture_test_nccl_LDADD = $(capture_test_ldadd)
@@ -25,3 +26,10 @@ tests_capture_test_sources_SOURCES = tests/capture/test_sources.c tests/capture/
 tests_capture_test_sources_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_sources_CFLAGS = $(unit_cflags)
 tests_capture_test_sources_LDADD = $(capture_test_ldadd)
+
+# four ranks, each a process, and what a report makes of their streams
+unit_programs += tests/capture/test_nccl_ranks
+tests_capture_test_nccl_ranks_SOURCES = tests/capture/test_nccl_ranks.c $(nccl_harness) $(capture_test_support)
+tests_capture_test_nccl_ranks_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_nccl_ranks_CFLAGS = $(unit_cflags)
+tests_capture_test_nccl_ranks_LDADD = libbubbletop.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm

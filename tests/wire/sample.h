@@ -12,7 +12,7 @@
 
 /* The codes of the format, each once; ends with BT_NONE. */
 extern const uint8_t sample_codes[];
-enum { SAMPLE_CODES = 31 };
+enum { SAMPLE_CODES = 33 };
 
 typedef struct sample_random {
   uint64_t state;

@@ -20,7 +20,7 @@ except ImportError:
     sys.exit(77)
 
 F, B, W, BW, FB = 1, 2, 3, 4, 5
-COMM = {16, 17, 18, 19, 24, 25, 26, 27, 28}
+COMM = {16, 17, 18, 19, 20, 21, 24, 25, 26, 27, 28}
 GATE = 32
 SPANS = {1, 2, 3, 4, 5, 6, 7, 8, 40, GATE} | COMM
 

@@ -152,7 +152,7 @@ static void suspect_links(inquiry *q) {
   if (model->out->stage_count > 46340) return; /* a key would not fit */
   for (size_t i = 0; i < model->p2p_count; i++) {
     const bt_model_p2p *in = &model->p2p[i];
-    bool receive = in->kind == BT_RECV_F || in->kind == BT_RECV_B;
+    bool receive = bt_code_is_receive(in->kind);
     if (!receive || in->moved == BT_UNKNOWN || in->end <= model->start || in->start >= model->end) continue;
     bt_samples_add(&q->samples, link_key(model, in->peer, in->rank), (double)in->moved);
   }

@@ -6,10 +6,6 @@
 
 enum { RECENT = 16 };
 
-static bool is_receive(const bt_model_p2p *p2p) {
-  return p2p->kind == BT_RECV_F || p2p->kind == BT_RECV_B;
-}
-
 static bool comparable(const bt_model *model, const bt_model_p2p *p2p) {
   return !model->gpu || (p2p->flags & BT_FLAG_GPU_TIMED) != 0;
 }
@@ -68,7 +64,7 @@ static bool add_links(bt_model *model) {
   size_t count = 0;
   for (size_t i = 0; i < model->p2p_count; i++) {
     const bt_model_p2p *in = &model->p2p[i];
-    if (!is_receive(in) || in->peer == BT_NO_INDEX || !in_interval(model, in)) continue;
+    if (!bt_code_is_receive(in->kind) || in->peer == BT_NO_INDEX || !in_interval(model, in)) continue;
     bt_account_link one = link_of(model, in);
     bt_account_link *known = recent(out->links, count, &one);
     if (known != NULL) {

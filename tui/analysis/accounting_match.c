@@ -5,9 +5,6 @@
 #include "tui/analysis/accounting_index.h"
 #include "tui/analysis/accounting_model.h"
 
-static bool is_receive(unsigned kind) {
-  return kind == BT_RECV_F || kind == BT_RECV_B;
-}
 static bool is_forward(unsigned kind) {
   return kind == BT_SEND_F || kind == BT_RECV_F;
 }
@@ -15,7 +12,7 @@ static bool is_forward(unsigned kind) {
 /* Both halves of a message have an equal key; among equal keys the n-th send belongs to the n-th receive. */
 static bt_index_key key_of(const bt_model *model, int32_t index, bool by_sequence) {
   const bt_model_p2p *half = &model->p2p[index];
-  bool receive = is_receive(half->kind);
+  bool receive = bt_code_is_receive(half->kind);
   int32_t from = receive ? half->peer : half->rank;
   int32_t to = receive ? half->rank : half->peer;
   if (by_sequence) return bt_index_pair(from, to, half->group, (uint64_t)half->sequence);
@@ -25,8 +22,14 @@ static bt_index_key key_of(const bt_model *model, int32_t index, bool by_sequenc
                        ((uint64_t)(uint32_t)target << 32) | (uint32_t)half->microbatch);
 }
 
+static bool is_plain(unsigned kind) {
+  return kind == BT_SEND || kind == BT_RECV;
+}
+
 static void join(bt_model *model, int32_t send, int32_t receive) {
-  if (is_forward(model->p2p[send].kind) != is_forward(model->p2p[receive].kind)) return;
+  unsigned from = model->p2p[send].kind;
+  unsigned to = model->p2p[receive].kind;
+  if (!is_plain(from) && !is_plain(to) && is_forward(from) != is_forward(to)) return;
   model->p2p[send].match = receive;
   model->p2p[receive].match = send;
 }
@@ -60,7 +63,7 @@ static void match_chain(bt_model *model, const chains *c, int32_t last) {
   size_t sends = 0;
   size_t receives = 0;
   for (int32_t i = last; i != BT_NO_INDEX; i = c->next[i]) { /* backwards: filled from the end */
-    if (is_receive(model->p2p[i].kind)) {
+    if (bt_code_is_receive(model->p2p[i].kind)) {
       c->receives[room - ++receives] = i;
     } else {
       c->sends[room - ++sends] = i;
@@ -74,7 +77,7 @@ static bool fill_chains(const bt_model *model, bool by_sequence, chains *c) {
   for (int32_t i = 0; i < (int32_t)model->p2p_count; i++) { /* a key's sends are of one rank, so in order of start */
     const bt_model_p2p *half = &model->p2p[i];
     if (half->match != BT_NO_INDEX || half->peer == BT_NO_INDEX) continue;
-    if (by_sequence ? half->sequence < 0 : half->microbatch < 0) continue;
+    if (by_sequence ? half->sequence < 0 : half->microbatch < 0 || is_plain(half->kind)) continue;
     int32_t *head = bt_index_at(&c->heads, key_of(model, i, by_sequence));
     if (head == NULL) return false;
     c->next[i] = *head;
@@ -124,7 +127,7 @@ static bool comparable_p2p(const bt_model *model, const bt_model_p2p *half) {
 }
 
 static bool tells_transfer(const bt_model *model, const bt_model_p2p *half) {
-  return is_receive(half->kind) && half->match != BT_NO_INDEX && comparable_p2p(model, half) &&
+  return bt_code_is_receive(half->kind) && half->match != BT_NO_INDEX && comparable_p2p(model, half) &&
          comparable_p2p(model, &model->p2p[half->match]);
 }
 
@@ -217,7 +220,9 @@ static bool match_collectives(bt_model *model) {
 }
 
 bt_status bt_model_match(bt_model *model) {
-  bool fine =
-      match_messages(model, true) && match_messages(model, false) && measure_links(model) && match_collectives(model);
+  if (!match_messages(model, true)) return BT_ERR_NOMEM;
+  bt_status status = bt_model_derive(model);
+  if (status != BT_OK) return status;
+  bool fine = match_messages(model, false) && measure_links(model) && match_collectives(model);
   return fine ? BT_OK : BT_ERR_NOMEM;
 }

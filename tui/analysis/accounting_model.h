@@ -184,6 +184,7 @@ bt_status bt_model_ops(bt_model *model, const bt_accounting_options *options);
 bt_status bt_model_steps(bt_model *model, const bt_accounting_options *options);
 bt_status bt_model_choose(bt_model *model, const bt_accounting_options *options); /* the end of it; or BT_ERR_EMPTY */
 bt_status bt_model_match(bt_model *model);
+bt_status bt_model_derive(bt_model *model); /* in the midst of it: once messages with numbers are joined */
 bt_status bt_model_waits(bt_model *model);
 bt_status bt_model_segments(bt_model *model);
 

@@ -23,7 +23,7 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-/* Ranks number their groups on their own, so a group's identity is its domain and members. */
+/* Ranks number their groups on their own, so a group's identity is its domain and members, or what NCCL calls it. */
 static uint64_t group_identity(const bt_rank *rank, uint32_t index, int32_t *members, uint8_t *domain) {
   *members = 0;
   *domain = BT_DOMAIN_UNKNOWN;
@@ -31,6 +31,10 @@ static uint64_t group_identity(const bt_rank *rank, uint32_t index, int32_t *mem
   const bt_group_info *group = &rank->groups[index - 1];
   *domain = group->domain;
   *members = group->count;
+  if (group->joined != NULL) {
+    *members = group->joined->count;
+    return group->joined->state == BT_JOINED_NOT ? 0 : mix(2, group->identity) | 1;
+  }
   if (group->run_count == 0) return 0;
   uint64_t hash = mix(1, group->domain);
   for (uint32_t i = 0; i < group->run_count; i++) {
@@ -147,7 +151,7 @@ static bool add_p2p(bt_model *model, int32_t index, const bt_rank *rank, const g
     if ((span->flags & BT_FLAG_GPU_TIMED) != 0) model->gpu = true;
     bt_model_p2p *message = BT_PUSH(model, p2p);
     if (message == NULL) return false;
-    int32_t peer = more != NULL ? more->peer : -1;
+    int32_t peer = more != NULL ? bt_trace_peer(rank, more->group, more->peer) : -1;
     if (peer != last_peer) last_index = rank_index(model->trace, peer);
     last_peer = peer;
     *message = (bt_model_p2p){.start = bt_model_time(own, span->start),
@@ -328,8 +332,9 @@ static void count_virtual_stages(bt_model *model) {
   model->virtual_stages = most <= INT32_MAX ? (int32_t)most : INT32_MAX;
 }
 
-/* On a GPU run host times say nothing about when data was there. */
+/* On a GPU run host times say nothing about when data was there. NCCL is one. */
 static void note_host_times(bt_model *model) {
+  if (model->trace->joined_count > 0) model->gpu = true;
   for (int32_t i = 0; i < model->rank_count; i++) {
     bt_model_rank *rank = &model->ranks[i];
     for (int32_t k = rank->gates.first; k < rank->gates.first + rank->gates.count; k++) {

@@ -137,7 +137,7 @@ static bool flatten_sends(bt_model *model, bt_model_rank *rank, workspace *work)
   size_t count = 0;
   for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {
     const bt_model_p2p *p2p = &model->p2p[i];
-    if (p2p->kind != BT_SEND_F && p2p->kind != BT_SEND_B) continue;
+    if (!bt_code_is_send(p2p->kind)) continue;
     if (model->gpu && (p2p->flags & BT_FLAG_GPU_TIMED) == 0) continue;
     work->spans[count++] = (bt_model_piece){p2p->start, p2p->end, i};
   }

@@ -29,12 +29,23 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+static uint64_t joined_identity(const bt_trace *trace, const bt_rank *rank, const bt_joined *joined, bool *crosses) {
+  if (joined->state == BT_JOINED_NOT) return 0;
+  *crosses = false;
+  for (int32_t k = 0; k < joined->known && !*crosses; k++) {
+    const bt_rank *found = bt_trace_find(trace, joined->members[k].rank);
+    *crosses = found != NULL && found->host != rank->host;
+  }
+  return mix(2, joined->identity) | 1;
+}
+
 /* Ranks number their groups on their own; a group is known by domain and members. 0: members not told. `crosses` tells
  * whether they are on several hosts. */
 static uint64_t group_identity(const bt_trace *trace, const bt_rank *rank, uint32_t index, bool *crosses) {
   *crosses = true;
   if (index == 0 || index > rank->group_count) return 0;
   const bt_group_info *group = &rank->groups[index - 1];
+  if (group->joined != NULL) return joined_identity(trace, rank, group->joined, crosses);
   if (group->run_count == 0) return 0;
   *crosses = false;
   uint64_t hash = mix(1, group->domain);
@@ -53,19 +64,19 @@ static uint64_t group_identity(const bt_trace *trace, const bt_rank *rank, uint3
 typedef struct group_key {
   uint64_t identity;
   bool crosses;
+  bool told; /* its members are recorded */
 } group_key;
 
 static group_key *group_keys(const bt_trace *trace, const bt_rank *rank) {
   group_key *keys = calloc(rank->group_count + 1, sizeof *keys);
   if (keys == NULL) return NULL;
-  for (size_t i = 0; i <= rank->group_count; i++)
+  for (size_t i = 0; i <= rank->group_count; i++) {
+    keys[i].told = i == 0 || rank->groups[i - 1].identity == 0;
     keys[i].identity = group_identity(trace, rank, (uint32_t)i, &keys[i].crosses);
+  }
   return keys;
 }
 
-static bool is_receive(unsigned kind) {
-  return kind == BT_RECV_F || kind == BT_RECV_B;
-}
 static bool is_forward(unsigned kind) {
   return kind == BT_SEND_F || kind == BT_RECV_F;
 }
@@ -94,18 +105,20 @@ static bool identify_message(half *out, const bt_rank *rank, const bt_span *span
   const bt_track *track = &rank->tracks[BT_LANE_P2P];
   const bt_span_more *more = bt_span_details(track, span);
   int64_t sequence = bt_span_sequence(track, span);
-  bool receive = is_receive(span->kind);
+  bool receive = bt_code_is_receive(span->kind);
   bool forward = is_forward(span->kind);
-  out->from = receive ? more->peer : rank->rank;
-  out->to = receive ? rank->rank : more->peer;
+  int32_t peer = bt_trace_peer(rank, more->group, more->peer);
+  out->from = receive ? peer : rank->rank;
+  out->to = receive ? rank->rank : peer;
   out->receive = receive;
   out->sender = !receive;
   if (sequence >= 0) {
-    out->a = mix(2 + forward, groups[more->group].identity);
+    bool told = groups[more->group].told; /* NCCL counts what goes to a rank, in whatever direction */
+    out->a = mix(told ? 2 + forward : 7, groups[more->group].identity);
     out->b = (uint64_t)sequence;
     return true;
   }
-  if (span->microbatch < 0) return false;
+  if (span->microbatch < 0 || span->kind == BT_SEND || span->kind == BT_RECV) return false;
   int32_t stage = bt_rank_vstage(rank, span->chunk);
   if (!receive && stage >= 0) stage += forward ? 1 : -1; /* the virtual stage that gets it */
   out->a = mix(mix(4 + forward, (uint64_t)(int64_t)stage), step);
@@ -131,8 +144,9 @@ static bool add_messages(halves *all, const bt_trace *trace, const bt_rank *rank
   for (size_t i = 0; i < track->count; i++) {
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
-    if (more == NULL || more->peer < 0 || (span->flags & BT_FLAG_OPEN) != 0) continue;
-    if (peer == NULL || peer->rank != more->peer) peer = bt_trace_find(trace, more->peer);
+    int32_t other = more != NULL ? bt_trace_peer(rank, more->group, more->peer) : -1;
+    if (other < 0 || (span->flags & BT_FLAG_OPEN) != 0) continue;
+    if (peer == NULL || peer->rank != other) peer = bt_trace_find(trace, other);
     if (peer == NULL || peer->host == rank->host) continue;
     half *out = new_half(all, rank, span->start, bt_span_end(track, span));
     if (out == NULL) return false;

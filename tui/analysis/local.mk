@@ -12,7 +12,7 @@ libanalysis_la_SOURCES = \
 libanalysis_la_SOURCES += \
 	tui/analysis/accounting.h tui/analysis/accounting_model.h tui/analysis/accounting.c \
 	tui/analysis/accounting_index.c tui/analysis/accounting_index.h \
-	tui/analysis/accounting_ops.c tui/analysis/accounting_steps.c tui/analysis/accounting_match.c \
+	tui/analysis/accounting_ops.c tui/analysis/accounting_steps.c tui/analysis/accounting_match.c tui/analysis/accounting_derive.c \
 	tui/analysis/accounting_waits.c tui/analysis/accounting_segments.c tui/analysis/accounting_classify.c \
 	tui/analysis/accounting_totals.c tui/analysis/accounting_links.c \
 	tui/analysis/accounting_theory.h tui/analysis/accounting_theory.c tui/analysis/accounting_means.c \

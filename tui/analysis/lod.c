@@ -10,7 +10,8 @@ static const uint8_t slots[256] = {
     [BT_F] = 0,          [BT_B] = 1,          [BT_W] = 2,         [BT_BW] = 3,         [BT_FB] = 4,
     [BT_RECOMPUTE] = 5,  [BT_OPTIMIZER] = 6,  [BT_OTHER] = 7,     [BT_GATE] = 8,       [BT_SEND_F] = 0,
     [BT_RECV_F] = 1,     [BT_SEND_B] = 2,     [BT_RECV_B] = 3,    [BT_ALL_REDUCE] = 0, [BT_REDUCE_SCATTER] = 1,
-    [BT_ALL_GATHER] = 2, [BT_ALL_TO_ALL] = 3, [BT_BROADCAST] = 4, [BT_HOST] = 0,
+    [BT_ALL_GATHER] = 2, [BT_ALL_TO_ALL] = 3, [BT_BROADCAST] = 4, [BT_HOST] = 0,       [BT_SEND] = 4,
+    [BT_RECV] = 5,
 };
 
 unsigned bt_lod_slot(unsigned kind) {
@@ -20,7 +21,7 @@ unsigned bt_lod_slot(unsigned kind) {
 bt_code bt_lod_kind(bt_lane lane, unsigned slot) {
   switch (lane) {
   case BT_LANE_COMPUTE: return slot < BT_LOD_GATE ? (bt_code)(BT_F + slot) : slot == BT_LOD_GATE ? BT_GATE : BT_NONE;
-  case BT_LANE_P2P: return slot < 4 ? (bt_code)(BT_SEND_F + slot) : BT_NONE;
+  case BT_LANE_P2P: return slot < 6 ? (bt_code)(BT_SEND_F + slot) : BT_NONE;
   case BT_LANE_COLLECTIVE: return slot < 5 ? (bt_code)(BT_ALL_REDUCE + slot) : BT_NONE;
   default: return slot == 0 ? BT_HOST : BT_NONE;
   }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "tui/commands/command.h"
+#include "tui/commands/info_groups.h"
 #include "tui/commands/json.h"
 #include "tui/commands/open_run.h"
 
@@ -152,6 +153,7 @@ static void print_text(bt_run *run, const summary *sum) {
   if (trace->world_size > 0) printf(" of %d", trace->world_size);
   putchar('\n');
   print_hosts(trace);
+  (void)bt_print_groups(trace);
   printf("lives        %zu, %zu ended in good order, %zu recovered\n", sum->lives, sum->ended, sum->recovered);
   printf("files        %zu, %" PRIu64 " bytes, %" PRIu64 " blocks, %" PRIu64 " records\n", sum->files, sum->bytes,
          sum->blocks, sum->records);
@@ -298,10 +300,11 @@ static bool print_json(bt_run *run, const summary *sum) {
   known(json, "duration_ns",
         any && (sum->first_real >= 0 || sum->last_real <= 0) ? sum->last_real - sum->first_real : -1);
   write_hosts(json, trace);
+  bool whole = bt_write_groups(json, trace);
   write_lives(json, trace);
   write_files(json, run);
   write_warnings(json, run);
-  bool whole = !bt_json_broken(json);
+  whole = whole && !bt_json_broken(json);
   if (whole) bt_json_write(json, stdout, true);
   bt_json_free(json);
   return whole;

@@ -1,7 +1,7 @@
 # One file a command; table.c lists them.
 noinst_LTLIBRARIES += libcommands.la
 libcommands_la_SOURCES = tui/commands/command.h tui/commands/table.c tui/commands/help.c \
-	tui/commands/open_run.h tui/commands/open_run.c tui/commands/info.c tui/commands/recover.c \
+	tui/commands/open_run.h tui/commands/open_run.c tui/commands/info.c tui/commands/info_groups.h tui/commands/info_groups.c tui/commands/recover.c \
 	tui/commands/manual.h tui/commands/manual.c \
 	tui/commands/simulate.h tui/commands/simulate.c tui/commands/simulate_write.c \
 	tui/commands/json.h tui/commands/json.c tui/commands/report.h tui/commands/report.c \

@@ -83,7 +83,7 @@ static void print_counts(const bt_trace *trace, const counts *all) {
   say("BW", all->spans[BT_BW]);
   say("FB", all->spans[BT_FB]);
   say("other compute", spans_between(all, BT_RECOMPUTE, BT_OTHER));
-  say("p2p", spans_between(all, BT_SEND_F, BT_RECV_B));
+  say("p2p", spans_between(all, BT_SEND_F, BT_RECV));
   say("collectives", spans_between(all, BT_ALL_REDUCE, BT_BROADCAST));
   say("gates", all->spans[BT_GATE]);
   say("host", all->spans[BT_HOST]);

@@ -121,25 +121,32 @@ static bool find_op(const bt_view *view, const bt_rank *asker, const wanted *w, 
   return any;
 }
 
+/* False: they are of two communicators, which count their messages apart. */
+static bool of_one_communicator(const bt_rank *a, uint32_t group_a, const bt_rank *b, uint32_t group_b) {
+  uint64_t x = group_a == 0 || group_a > a->group_count ? 0 : a->groups[group_a - 1].identity;
+  uint64_t y = group_b == 0 || group_b > b->group_count ? 0 : b->groups[group_b - 1].identity;
+  return x == y;
+}
+
 /* The send that belongs to a receive (or to what a gate waits for). */
 static bool find_send(const bt_view *view, const bt_block *block, unsigned receive, bt_block *found) {
   const bt_rank *own = &view->trace->ranks[block->rank_index];
   const bt_span_more *more = bt_span_details(track_of(view, block), span_of(view, block));
   int64_t sequence = bt_span_sequence(track_of(view, block), span_of(view, block));
-  if (more == NULL || (receive != BT_RECV_F && receive != BT_RECV_B)) return false;
-  const bt_rank *peer = bt_trace_find(view->trace, more->peer);
+  if (more == NULL || !bt_code_is_receive(receive)) return false;
+  const bt_rank *peer = bt_trace_find(view->trace, bt_trace_peer(own, more->group, more->peer));
   if (peer == NULL) return false;
-  unsigned send = receive == BT_RECV_F ? BT_SEND_F : BT_SEND_B;
+  unsigned send = receive == BT_RECV_F ? BT_SEND_F : receive == BT_RECV_B ? BT_SEND_B : BT_SEND;
   const bt_track *track = &peer->tracks[BT_LANE_P2P];
   size_t at = bt_track_lower_bound(track, bt_raw_time(peer, block->end));
   for (size_t tries = 0; tries < SEARCH_SPANS && at > 0; tries++) {
     const bt_span *span = &track->spans[--at];
     const bt_span_more *sent = bt_span_details(track, span);
-    if (span->kind != send || sent == NULL || sent->peer != own->rank) continue;
+    if (span->kind != send || sent == NULL || bt_trace_peer(peer, sent->group, sent->peer) != own->rank) continue;
     int64_t number = bt_span_sequence(track, span);
     bool same =
         sequence >= 0 && number >= 0 ? number == sequence : span->microbatch == span_of(view, block)->microbatch;
-    if (!same) continue;
+    if (!same || !of_one_communicator(own, more->group, peer, sent->group)) continue;
     *found = make_block(view, (size_t)(peer - view->trace->ranks), BT_LANE_P2P, at);
     return true;
   }
@@ -213,13 +220,14 @@ static void say_fields(const bt_view *view, const bt_block *block, const char *s
   const bt_rank *rank = &view->trace->ranks[block->rank_index];
   const bt_span *span = span_of(view, block);
   const bt_span_more *more = bt_span_details(track_of(view, block), span);
-  if (more != NULL && more->peer >= 0) {
-    const bt_rank *peer = bt_trace_find(view->trace, more->peer);
-    bool to = span->kind == BT_SEND_F || span->kind == BT_SEND_B;
+  int32_t other = more != NULL ? bt_trace_peer(rank, more->group, more->peer) : -1;
+  if (other >= 0) {
+    const bt_rank *peer = bt_trace_find(view->trace, other);
+    bool to = bt_code_is_send(span->kind);
     if (peer != NULL)
       bt_text_append(out, room, "%s%s stage %d", sep, to ? "to" : "from", (int)bt_rank_stage(peer));
     else
-      bt_text_append(out, room, "%s%s rank %d", sep, to ? "to" : "from", (int)more->peer);
+      bt_text_append(out, room, "%s%s rank %d", sep, to ? "to" : "from", (int)other);
   }
   if (more != NULL && more->group > 0 && more->group <= rank->group_count) {
     const bt_group_info *group = &rank->groups[more->group - 1];

@@ -347,7 +347,7 @@ static void draw_sends(bt_view *view, const bt_row *from, const bt_row *to, bt_c
     const bt_span *span = &track->spans[i];
     const bt_span_more *more = bt_span_details(track, span);
     if (span->kind != kind || more == NULL) continue;
-    const bt_rank *peer = bt_trace_find(view->trace, more->peer);
+    const bt_rank *peer = bt_trace_find(view->trace, bt_trace_peer(rank, more->group, more->peer));
     if (peer == NULL || bt_rank_stage(peer) != to->stage) continue;
     int64_t sent = bt_view_time(rank, span->start);
     int column = bt_view_column(view, sent);

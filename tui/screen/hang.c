@@ -37,12 +37,12 @@ int64_t bt_hang_stage_silence(const bt_view *view, const bt_row *row) {
 
 typedef struct hang {
   const bt_rank *rank;
-  const bt_event *event; /* what it waits in, NULL: it is silent */
+  const bt_open_span *open; /* what it waits in, NULL: it is silent */
   int64_t since;
 } hang;
 
 static bool comes_before(const hang *a, const hang *b) {
-  if ((a->event == NULL) != (b->event == NULL)) return a->event == NULL;
+  if ((a->open == NULL) != (b->open == NULL)) return a->open == NULL;
   return a->since > b->since;
 }
 
@@ -62,13 +62,13 @@ static bool waits(unsigned kind) {
 }
 
 /* The longest wait of a rank that is reported and has not ended. */
-static const bt_event *longest_wait(const bt_view *view, const bt_rank *rank, int64_t *since) {
+static const bt_open_span *longest_wait(const bt_view *view, const bt_rank *rank, int64_t *since) {
   if (has_ended(rank)) return NULL;
   for (size_t i = 0; i < rank->open_count; i++) { /* sorted by start */
     const bt_event *event = &rank->open[i].event;
     if (!waits(event->on_code)) continue;
     *since = age(view, rank, event->start);
-    if (*since >= WAITING_SECONDS * second) return event;
+    if (*since >= WAITING_SECONDS * second) return &rank->open[i];
   }
   return NULL;
 }
@@ -81,16 +81,17 @@ static void say_rank(const bt_view *view, const bt_rank *rank, char *out, size_t
 static void say_hang(const bt_view *view, const hang *h, char *out, size_t room) {
   long long seconds = (long long)(h->since / second);
   say_rank(view, h->rank, out, room);
-  if (h->event == NULL) {
+  if (h->open == NULL) {
     bt_text_append(out, room, ": no news, %lld s", seconds);
     return;
   }
-  const bt_event *event = h->event;
+  const bt_event *event = &h->open->event;
   bt_text_append(out, room, ": %s", event->on_code == BT_GATE ? "blocked" : bt_code_name(event->on_code));
   if (event->microbatch >= 0) bt_text_append(out, room, " mb %d", (int)event->microbatch);
-  const bt_rank *peer = event->peer < 0 ? NULL : bt_trace_find(view->trace, event->peer);
+  int32_t other = bt_trace_open_peer(h->rank, h->open);
+  const bt_rank *peer = other < 0 ? NULL : bt_trace_find(view->trace, other);
   if (peer != NULL) {
-    bool sends = event->on_code == BT_SEND_F || event->on_code == BT_SEND_B;
+    bool sends = bt_code_is_send(event->on_code);
     bt_text_append(out, room, sends ? " to " : " from ");
     say_rank(view, peer, out, room);
   }
@@ -103,7 +104,7 @@ bool bt_hang_line(const bt_view *view, char *out, size_t room) {
   for (size_t i = 0; i < view->rows.member_count; i++) {
     const bt_rank *rank = &view->trace->ranks[view->rows.members[i].rank_index];
     hang new = {.rank = rank, .since = bt_hang_silence(view, rank)};
-    if (new.since == 0 && (new.event = longest_wait(view, rank, &new.since)) == NULL) continue;
+    if (new.since == 0 && (new.open = longest_wait(view, rank, &new.since)) == NULL) continue;
     insert(hangs, &count, &new);
     all++;
   }

@@ -154,9 +154,11 @@ char bt_theme_letter(unsigned kind) {
   case BT_OPTIMIZER: return 'O';
   case BT_OTHER: return 'o';
   case BT_SEND_F:
-  case BT_SEND_B: return '>';
+  case BT_SEND_B:
+  case BT_SEND: return '>';
   case BT_RECV_F:
-  case BT_RECV_B: return '<';
+  case BT_RECV_B:
+  case BT_RECV: return '<';
   case BT_ALL_REDUCE: return 'A';
   case BT_REDUCE_SCATTER: return 'S';
   case BT_ALL_GATHER: return 'G';

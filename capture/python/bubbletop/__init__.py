@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 
 # Kinds. B is the input-gradient backward (PyTorch's I), BW the fused one (PyTorch's B).
 F, B, W, BW, FB, RECOMPUTE, OPTIMIZER, OTHER = range(1, 9)
-SEND_F, RECV_F, SEND_B, RECV_B = range(16, 20)
+SEND_F, RECV_F, SEND_B, RECV_B, SEND, RECV = range(16, 22)
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, ALL_TO_ALL, BROADCAST = range(24, 29)
 HOST = 40
 # Domains of groups.
