@@ -48,9 +48,13 @@ static void paint_block(bt_painter *p, block *b, const block *previous) {
   }
 }
 
-static int label_of(const bt_painter *p, size_t index, char *out, size_t room) {
+/* The microbatch; where stages hold several chunks and a block of so many columns has room for it, "3c1": of chunk 1. */
+static int label_of(const bt_painter *p, size_t index, int columns, char *out, size_t room) {
+  enum { WITH_CHUNK = 7 };
   const bt_span *span = &p->track->spans[index];
   if (span->microbatch < 0 || bt_code_is_collective(span->kind)) return 0;
+  if (p->rank->layout.chunks > 1 && span->chunk >= 0 && columns >= WITH_CHUNK)
+    return snprintf(out, room, "%dc%d", (int)span->microbatch, (int)span->chunk);
   return snprintf(out, room, "%d", (int)span->microbatch);
 }
 
@@ -62,7 +66,7 @@ static void label_block(bt_painter *p, const block *b) {
   int from = (b->from + 7) / 8, to = b->to / 8, first = from - hidden / 8;
   if (b->to - begin < 8 + 6 || to == from) return; /* too narrow for one figure */
   char text[16];
-  int length = label_of(p, b->span, text, sizeof text);
+  int length = label_of(p, b->span, (b->to - begin) / 8, text, sizeof text);
   if (length <= 0 || to - first < length || b->to - begin < 8 * length + 6) return; /* calm where it is tight */
   bt_color block_color = span_color(p, b->span);
   for (int column = from; column < to; column++) { /* other spans may lie in it, and aggregated columns */
@@ -96,7 +100,7 @@ static void letter_block(bt_painter *p, const block *b) {
   bt_color color = span_color(p, b->span);
   bool mono = p->view->theme.level == BT_LEVEL_MONO;
   char text[20] = {bt_theme_letter(kind), 0};
-  int length = 1 + label_of(p, b->span, text + 1, sizeof text - 1);
+  int length = 1 + label_of(p, b->span, to - from, text + 1, sizeof text - 1);
   if (length > to - from) length = 1;
   for (int column = from; column < to; column++) {
     int at = column - from;
