@@ -7,11 +7,12 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
-from harness import Run, environment, record, run_tests, streams  # noqa: E402
+from harness import Run, environment, record, run_tests, streams, top_srcdir  # noqa: E402
 
 here = os.path.dirname(os.path.abspath(__file__))
 script = os.path.join(here, "torch_pipeline.py")
 KINDS = {"f": "F", "bw": "B", "b": "I", "w": "W"}  # ours -> PyTorch's
+GPU_TIMED, GROUPED = 1, 4
 MESSAGES = ("send_f", "recv_f", "send_b", "recv_b")
 SCHEDULES = (("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2), ("ScheduleLoopedBFS", 2),
              ("ScheduleInterleavedZeroBubble", 2), ("ScheduleZBVZeroBubble", 2), ("ScheduleDualPipeV", 2))
@@ -132,6 +133,27 @@ def test_fsdp(scratch):
             assert all(s.bytes > 0 and s.group > 0 for s in gathers + reduces)
             assert len(reduces) == job[2] * len(said[rank]["stages"]), (len(reduces), job)
             assert " dp %d 2 " % (rank % 2) in run.layout[rank], run.layout
+
+
+def test_the_times_of_a_gpu(scratch):
+    """By a double of the CUDA driver: everything has the times of the stream that computes."""
+    jobs = [("Schedule1F1B", 2, 3, 4, "double"), ("ScheduleZBVZeroBubble", 2, 3, 4, "chunks=2", "double"),
+            ("Schedule1F1B", 4, 2, 4, "fsdp", "double")]
+    for job, run, said in launch_all(scratch, jobs):
+        compare(job, run, said)
+        for span in run.spans:
+            timed = GPU_TIMED | (GROUPED if span.kind in MESSAGES else 0)
+            assert span.flags == timed, span
+
+
+def test_the_stream_of_a_device(scratch):
+    sys.path.insert(0, os.path.join(top_srcdir, "capture", "python"))
+    from bubbletop import _distributed
+    assert _distributed.stream() is None
+    _distributed.compute_on("cuda:1")
+    assert _distributed.stream is not _distributed._on_host and _distributed.clock_name() == "times of the GPU"
+    _distributed.compute_on("cpu")
+    assert _distributed.stream() is None and _distributed.clock_name() == "host times"
 
 
 def test_torchrun(scratch):

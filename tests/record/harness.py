@@ -52,7 +52,7 @@ def record(run, *command, options=(), env=None, limit=120, **more):
 
 
 class Span(collections.namedtuple("Span", "rank kind start duration chunk microbatch peer bytes sequence group chunk_b "
-                                  "microbatch_b on")):
+                                  "microbatch_b flags on")):
     @property
     def end(self):
         return self.start + self.duration

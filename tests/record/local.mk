@@ -1,5 +1,5 @@
 # Tests of `bubbletop record` and of the Python module.
-record_tests = tests/record/record.py tests/record/python.py
+record_tests = tests/record/record.py tests/record/python.py tests/record/gpu.py
 TESTS += $(record_tests)
 EXTRA_DIST += $(record_tests) tests/record/harness.py tests/record/handmade.py
 

@@ -1,5 +1,5 @@
 /* Prints what a run holds, a line a span in order of start, for the tests in Python:
- * rank, kind, start, duration, chunk, microbatch, peer, bytes, sequence, group, chunk_b, microbatch_b, kind waited for.
+ * rank, kind, start, duration, chunk, microbatch, peer, bytes, sequence, group, chunk_b, microbatch_b, flags, kind waited for.
  * Then "step RANK ID BEGIN END", "layout RANK KEY VALUE...", "mark RANK NAME", "problem TEXT". */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,10 +12,10 @@ static void print_spans(const bt_rank *rank, const bt_track *track) {
     const bt_span_more none = {.bytes = -1, .peer = -1, .microbatch_b = -1};
     const bt_span_more *more = bt_span_details(track, span);
     if (more == NULL) more = &none;
-    printf("span %d %s %" PRId64 " %" PRId64 " %d %d %d %" PRId64 " %" PRId64 " %u %d %d %s\n", rank->rank,
+    printf("span %d %s %" PRId64 " %" PRId64 " %d %d %d %" PRId64 " %" PRId64 " %u %d %d %u %s\n", rank->rank,
            bt_code_name(span->kind), span->start, bt_span_duration(track, span), span->chunk, span->microbatch,
            more->peer, more->bytes, bt_span_sequence(track, span), more->group, more->chunk_b, more->microbatch_b,
-           more->on_code != BT_NONE ? bt_code_name(more->on_code) : "-");
+           (unsigned)span->flags, more->on_code != BT_NONE ? bt_code_name(more->on_code) : "-");
   }
 }
 

@@ -11,8 +11,8 @@
 
 Nothing here raises into the training. A stream begins with the first call in a process, if BUBBLETOP_DIR says where
 (`bubbletop record -o RUN -- COMMAND` does); otherwise every call does nothing. Processes that call nothing write nothing,
-and a forked child is silent until it calls open(). All of it is CLOCK_MONOTONIC time of the host: on a GPU, spans show
-when work was launched.
+and a forked child is silent until it calls open(). Times are the host's (CLOCK_MONOTONIC): on a GPU, when work was launched.
+With stream=torch.cuda.current_stream() (or its number) a span has the times of that stream instead.
 """
 import ctypes as _ctypes
 import os as _os
@@ -39,7 +39,7 @@ _session = None  # a c_void_p while a stream is written
 _settled = False  # whether the first event has decided if there is a session
 _complained = set()
 _places = {}
-_spans = []  # buffers of ended spans, to be used again
+_spans, _gpu_spans = [], []  # buffers of ended spans, to be used again
 
 
 def _say(text, about=None):
@@ -61,11 +61,15 @@ def _nothing(*_):
 def _use(session):
     """Binds the functions of the hot path, so that they need not ask whether there is a session."""
     global _session, _begin, _comm_begin, _gate_begin, _end, _settled
+    global _gpu_begin, _gpu_comm_begin, _gpu_gate_begin, _gpu_end, _gpu_end_after
     _settled = True
     _session = session
     _begin, _comm_begin, _gate_begin = (_nothing, _nothing, _nothing) if session is None else (
         _lib.begin, _lib.comm_begin, _lib.gate_begin)
     _end = _nothing if session is None else _lib.end
+    _gpu_begin, _gpu_comm_begin, _gpu_gate_begin = (_nothing, _nothing, _nothing) if session is None else (
+        _lib.cuda_begin, _lib.cuda_comm_begin, _lib.cuda_gate_begin)
+    _gpu_end, _gpu_end_after = (_nothing, _nothing) if session is None else (_lib.cuda_end, _lib.cuda_end_after)
 
 
 def _is_helper():
@@ -96,7 +100,8 @@ def _first(call):
 
 
 _begin, _comm_begin, _gate_begin = _first("begin"), _first("comm_begin"), _first("gate_begin")
-_end = _nothing
+_gpu_begin, _gpu_comm_begin, _gpu_gate_begin = _first("cuda_begin"), _first("cuda_comm_begin"), _first("cuda_gate_begin")
+_end = _gpu_end = _gpu_end_after = _nothing
 
 
 def _text(value):
@@ -190,12 +195,33 @@ def _buffer():
         return _byref(_library.Span())
 
 
-class span:
-    """An op: `with span(F, microbatch, chunk):`, or begin() and end() on it."""
-    __slots__ = ("_kind", "_where", "_span")
+def _gpu_buffer():
+    try:
+        return _gpu_spans.pop()
+    except IndexError:
+        return _byref(_library.CudaSpan())
 
-    def __init__(self, kind, microbatch=-1, chunk=0, lane=-1):
+
+_pointer = _ctypes.c_void_p  # of a CUDA stream
+
+
+def _stream(given):
+    """The pointer of a CUDA stream of torch (or whatever has its number as cuda_stream), or of the number."""
+    try:
+        return _pointer(getattr(given, "cuda_stream", given))
+    except Exception as error:
+        _say("stream: %s" % error)
+        return None
+
+
+class span:
+    """An op: `with span(F, microbatch, chunk):`, or begin() and end() on it. `stream`: that of the GPU on which it runs,
+    whose times it then has."""
+    __slots__ = ("_kind", "_where", "_span", "_stream")
+
+    def __init__(self, kind, microbatch=-1, chunk=0, lane=-1, stream=None):
         self._kind = kind
+        self._stream = None if stream is None else _stream(stream)
         try:
             self._where = _places.get((microbatch, chunk, lane)) or _at(microbatch, chunk, lane)
         except Exception as error:
@@ -204,8 +230,12 @@ class span:
 
     def __enter__(self):
         try:
-            self._span = found = _spans.pop() if _spans else _buffer()
-            _begin(_session, found, self._kind, self._where)
+            if self._stream is None:
+                self._span = found = _spans.pop() if _spans else _buffer()
+                _begin(_session, found, self._kind, self._where)
+            else:
+                self._span = found = _gpu_buffer()
+                _gpu_begin(_session, found, self._kind, self._where, self._stream)
         except Exception as error:
             self._span = None
             _say("span: %s" % error)
@@ -214,9 +244,13 @@ class span:
     def __exit__(self, *_):
         found = self._span
         if found is not None:
-            _end(found)
-            _spans.append(found)
             self._span = None
+            if self._stream is None:
+                _end(found)
+                _spans.append(found)
+            else:
+                _gpu_end(found)
+                _gpu_spans.append(found)
 
     def begin(self):
         return self.__enter__()
@@ -229,8 +263,8 @@ class overlapped(span):
     """A forward and a backward at the same time (FB)."""
     __slots__ = ()
 
-    def __init__(self, microbatch, chunk, microbatch_b, chunk_b, lane=-1):
-        span.__init__(self, FB)
+    def __init__(self, microbatch, chunk, microbatch_b, chunk_b, lane=-1, stream=None):
+        span.__init__(self, FB, stream=stream)
         try:
             self._where = _library.Where(microbatch, chunk, lane, microbatch_b, chunk_b, 0)
         except Exception as error:
@@ -242,8 +276,8 @@ class comm(span):
     peer and direction from 0, -1: as they come in the stream."""
     __slots__ = ("_comm",)
 
-    def __init__(self, kind, peer=-1, bytes=-1, microbatch=-1, chunk=0, group=0, sequence=-1, lane=-1):
-        span.__init__(self, kind, microbatch, chunk, lane)
+    def __init__(self, kind, peer=-1, bytes=-1, microbatch=-1, chunk=0, group=0, sequence=-1, lane=-1, stream=None):
+        span.__init__(self, kind, microbatch, chunk, lane, stream)
         try:
             self._comm = _byref(_library.Comm(_COMM_SIZE, peer, group, bytes, sequence))
         except Exception as error:
@@ -252,8 +286,12 @@ class comm(span):
 
     def __enter__(self):
         try:
-            self._span = _buffer()
-            _comm_begin(_session, self._span, self._kind, self._where, self._comm)
+            if self._stream is None:
+                self._span = _buffer()
+                _comm_begin(_session, self._span, self._kind, self._where, self._comm)
+            else:
+                self._span = _gpu_buffer()
+                _gpu_comm_begin(_session, self._span, self._kind, self._where, self._comm, self._stream)
         except Exception as error:
             self._span = None
             _say("comm: %s" % error)
@@ -264,8 +302,8 @@ class gate(span):
     """The compute of this rank is blocked until a message (or `count` of them from `sequence` on) is there or gone."""
     __slots__ = ("_on",)
 
-    def __init__(self, kind, peer=-1, microbatch=-1, chunk=0, group=0, sequence=-1, count=1, lane=-1):
-        span.__init__(self, kind, microbatch, chunk, lane)
+    def __init__(self, kind, peer=-1, microbatch=-1, chunk=0, group=0, sequence=-1, count=1, lane=-1, stream=None):
+        span.__init__(self, kind, microbatch, chunk, lane, stream)
         try:
             self._on = _byref(_library.GateOn(_GATE_SIZE, kind, peer, group, sequence, count))
         except Exception as error:
@@ -274,8 +312,12 @@ class gate(span):
 
     def __enter__(self):
         try:
-            self._span = _buffer()
-            _gate_begin(_session, self._span, self._where, self._on)
+            if self._stream is None:
+                self._span = _buffer()
+                _gate_begin(_session, self._span, self._where, self._on)
+            else:
+                self._span = _gpu_buffer()
+                _gpu_gate_begin(_session, self._span, self._where, self._on, self._stream)
         except Exception as error:
             self._span = None
             _say("gate: %s" % error)
@@ -286,9 +328,9 @@ _COMM_SIZE = _ctypes.sizeof(_library.Comm)
 _GATE_SIZE = _ctypes.sizeof(_library.GateOn)
 
 
-def begin(kind, microbatch=-1, chunk=0, lane=-1):
+def begin(kind, microbatch=-1, chunk=0, lane=-1, stream=None):
     """Begins an op now; the result goes to end()."""
-    return span(kind, microbatch, chunk, lane).__enter__()
+    return span(kind, microbatch, chunk, lane, stream).__enter__()
 
 
 def end(begun):

@@ -1,14 +1,22 @@
-"""What the adapters of frameworks on torch.distributed share: the stream of a rank, its groups, messages and collectives
-with what waits for them, optimizers."""
+"""What the adapters of frameworks on torch.distributed share: the stream of a rank, the clock of its device, its groups,
+messages and collectives with what waits for them, optimizers.
+
+On a GPU (compute_on) all of it is timed on the stream that computes. A message is then on its way from where that stream was
+when it was posted until the stream has waited for it: its start is true, its end an upper bound (flag "grouped"), and the
+gate round the wait has the time when it was there, if the stream was idle by then.
+"""
 import functools
 import os
 
+import torch
 import torch.distributed as dist
 
 import bubbletop
+from bubbletop import _library
 
-_sequences = {}  # (group, peer or kind, whether sent) -> how many so far
+_sequences = {}  # (group, peer or kind, whether sent) -> a list with how many there were so far
 _groups = {}  # id of a process group -> (the group, so that the id stays its own, and bubbletop's number)
+_announced = None  # the session that knows that an adapter is there
 _optimizers_attached = False
 _optimizing = None  # the optimizer in whose step we are (one may be made of others), and its span
 
@@ -26,12 +34,55 @@ def active():
 
 
 def begin_stream():
-    """Begins the stream at the first step: only a rank gets here. True if one is written."""
-    if bubbletop._settled:
-        return active()
-    if os.environ.get("BUBBLETOP_RANK") or not dist.is_initialized():
-        return bubbletop.enabled()
-    return bubbletop.open(rank=dist.get_rank(), world_size=dist.get_world_size())
+    """Begins the stream at the first step: only a rank gets here. True if one is written. From then on nobody else in the
+    process (NVTX ranges, NCCL's plugin) records ops and messages."""
+    global _announced
+    if not bubbletop._settled:
+        if os.environ.get("BUBBLETOP_RANK") or not dist.is_initialized():
+            bubbletop.enabled()
+        else:
+            bubbletop.open(rank=dist.get_rank(), world_size=dist.get_world_size())
+    session = bubbletop._session
+    if session is not None and session is not _announced:
+        _announced = session
+        _groups.clear()  # their numbers are those of a session
+        _idle.clear()
+        for sight in (_library.OPS, _library.P2P):
+            bubbletop._lib.see(session, _library.ADAPTER, sight)
+    return session is not None
+
+
+# --- the clock ----------------------------------------------------------------------------------------------------------
+
+
+def _on_host():
+    return None
+
+
+stream = _on_host  # the number of the CUDA stream that computes now, for `stream=` of spans; None: the host computes
+
+
+def compute_on(device):
+    """The device that the model is on, at any time."""
+    global stream
+    device = torch.device(device)
+    stream = _on_host if device.type != "cuda" else _stream_getter(device)
+
+
+def _stream_getter(device):
+    index = device.index if device.index is not None else torch.cuda.current_device()
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    if raw is not None:
+        return functools.partial(raw, index)
+    return lambda: torch.cuda.current_stream(index).cuda_stream
+
+
+def clock_name():
+    """For what is said of a capture."""
+    return "host times" if stream is _on_host else "times of the GPU"
+
+
+# --- groups -------------------------------------------------------------------------------------------------------------
 
 
 def group_of(group, domain):
@@ -43,10 +94,12 @@ def group_of(group, domain):
     return known[1]
 
 
-def _next(*key):
-    number = _sequences.get(key, 0)
-    _sequences[key] = number + 1
-    return number
+def _count(*key):
+    """A list of one number: how many there were so far."""
+    found = _sequences.get(key)
+    if found is None:
+        found = _sequences[key] = [0]
+    return found
 
 
 def size_of(tensor):
@@ -56,23 +109,85 @@ def size_of(tensor):
 
 # --- messages -----------------------------------------------------------------------------------------------------------
 
+_idle = {}  # (kind, peer, group, microbatch, chunk) -> messages of that kind that are not under way: to be used again
+
 
 class Message:
     """A message, numbered and begun: its span is open, and gate() is for what waits for it. `peer`: its global rank;
-    `group`: of group_of()."""
-    __slots__ = ("_span", "_gate")
+    `group`: of group_of(); kinds of collectives, without a peer, are fine as well. Not to be used after end()."""
+    __slots__ = ("_key", "_kind", "_where", "_count", "_comm", "_comm_at", "_on", "_on_at", "_span", "_held", "_gpu")
 
-    def __init__(self, kind, peer, size, group, microbatch=-1, chunk=0):
-        sequence = _next(group, peer, kind in (bubbletop.SEND_F, bubbletop.SEND_B))
-        self._span = bubbletop.comm(kind, peer, size, microbatch, chunk, group, sequence)
-        self._gate = bubbletop.gate(kind, peer, microbatch, chunk, group, sequence)
-        self._span.begin()
+    def __new__(cls, kind, peer, size, group, microbatch=-1, chunk=0):
+        key = (kind, peer, group, microbatch, chunk)
+        idle = _idle.get(key)
+        self = idle.pop() if idle else cls._make(key)
+        count = self._count
+        self._comm.bytes = size
+        self._comm.sequence = self._on.sequence = count[0]
+        count[0] += 1
+        on = stream()
+        if on is None:
+            self._gpu = False
+            self._span = found = bubbletop._buffer()
+            bubbletop._comm_begin(bubbletop._session, found, kind, self._where, self._comm_at)
+        else:
+            self._gpu = True
+            self._span = found = bubbletop._gpu_buffer()
+            bubbletop._gpu_comm_begin(bubbletop._session, found, kind, self._where, self._comm_at,
+                                      bubbletop._pointer(on))
+        return self
+
+    @classmethod
+    def _make(cls, key):
+        kind, peer, group, microbatch, chunk = key
+        self = object.__new__(cls)
+        self._key, self._kind, self._held = key, kind, None
+        self._where = bubbletop._at(microbatch, chunk, -1)
+        self._count = _count(group, kind if peer < 0 else peer, kind in (bubbletop.SEND_F, bubbletop.SEND_B))
+        self._comm = _library.Comm(bubbletop._COMM_SIZE, peer, group, -1, -1)
+        self._on = _library.GateOn(bubbletop._GATE_SIZE, kind, peer, group, -1, 1)
+        self._comm_at, self._on_at = bubbletop._byref(self._comm), bubbletop._byref(self._on)
+        return self
 
     def gate(self):
-        return self._gate
+        """For a `with` round what waits."""
+        return self
+
+    def __enter__(self):
+        if self._gpu:
+            self._held = found = bubbletop._gpu_buffer()
+            bubbletop._gpu_gate_begin(bubbletop._session, found, self._where, self._on_at, bubbletop._pointer(stream()))
+        else:
+            self._held = found = bubbletop._buffer()
+            bubbletop._gate_begin(bubbletop._session, found, self._where, self._on_at)
+        return self
+
+    def __exit__(self, *_):
+        found, self._held = self._held, None
+        if self._gpu:
+            bubbletop._gpu_end(found)
+            bubbletop._gpu_spans.append(found)
+        else:
+            bubbletop._end(found)
+            bubbletop._spans.append(found)
 
     def end(self):
-        self._span.end()
+        found = self._span
+        if found is None:
+            return
+        self._span = None
+        if self._gpu:
+            bubbletop._gpu_end_after(found, bubbletop._pointer(stream()))
+            bubbletop._gpu_spans.append(found)
+        else:
+            bubbletop._end(found)
+            bubbletop._spans.append(found)
+        idle = _idle.get(self._key)
+        if idle is None:
+            if len(_idle) > 65536:
+                _idle.clear()
+            idle = _idle[self._key] = []
+        idle.append(self)
 
 
 class Waited:
@@ -84,36 +199,101 @@ class Waited:
         self._messages = messages
 
     def wait(self, *args, **kwargs):
-        messages, self._messages = self._messages, ()
+        messages = self._messages
         if not messages:
             return self._work.wait(*args, **kwargs)
+        self._messages = ()
+        first = messages[0]
+        first.__enter__()
         try:
-            with messages[0].gate():
-                return self._work.wait(*args, **kwargs)
+            return self._work.wait(*args, **kwargs)
         finally:
+            first.__exit__()
             for message in messages:
                 message.end()
+
+    def is_completed(self):
+        done = self._work.is_completed()
+        if done:
+            self._end()
+        return done
+
+    def _end(self):
+        messages, self._messages = self._messages, ()
+        for message in messages:
+            message.end()
+
+    def __del__(self):  # nobody will wait any more
+        try:
+            self._end()
+        except Exception:  # the interpreter is going down
+            pass
 
     def __getattr__(self, name):
         return getattr(self._work, name)
 
+    @property
+    def __class__(self):  # for isinstance()
+        return self._work.__class__
+
 
 def waited(works, messages):
     """The works of a batch, each with the messages that its wait ends. Some backends have one work for all."""
+    if len(works) == len(messages) == 1:
+        return [Waited(works[0], messages)]
     if len(works) == len(messages):
-        return [Waited(work, [message]) for work, message in zip(works, messages)]
+        return [Waited(work, (message,)) for work, message in zip(works, messages)]
     return [Waited(work, messages if i == 0 else ()) for i, work in enumerate(works)]
 
 
 # --- collectives --------------------------------------------------------------------------------------------------------
 
 
+class _Collective(bubbletop.comm):
+    """A collective that the caller begins and ends. On a GPU, NCCL's plugin sees it better, if it is there."""
+    __slots__ = ()
+
+    def __enter__(self):
+        on = stream()
+        if on is None:
+            return bubbletop.comm.__enter__(self)
+        self._span = None
+        if bubbletop._lib.seen_by(bubbletop._session, _library.COLLECTIVES) != _library.PLUGIN:
+            self._stream = bubbletop._pointer(on)
+            self._span = bubbletop._gpu_buffer()
+            bubbletop._lib.cuda_launch_begin(bubbletop._session, self._span, self._stream)
+        return self
+
+    def __exit__(self, *_):
+        found = self._span
+        if self._stream is None or found is None:
+            return bubbletop.comm.__exit__(self)
+        self._span = None
+        # The first collective of a communicator makes it, and brings the plugin along.
+        if bubbletop._lib.see(bubbletop._session, _library.ADAPTER, _library.COLLECTIVES) == _library.ADAPTER:
+            bubbletop._lib.cuda_add(found, self._kind, self._where, self._comm)
+        bubbletop._gpu_end_after(found, bubbletop._pointer(stream()))
+        bubbletop._gpu_spans.append(found)
+
+
+class _Gate(bubbletop.gate):
+    """A gate on the clock of the moment."""
+    __slots__ = ()
+
+    def __enter__(self):
+        on = stream()
+        self._stream = None if on is None else bubbletop._pointer(on)
+        return bubbletop.gate.__enter__(self)
+
+
 def collective(kind, group, domain, size=-1):
     """The span of a collective of a process group, and the gate of what waits for it; neither is begun."""
     number = group_of(group, domain)
-    sequence = _next(number, kind, None)
-    return (bubbletop.comm(kind, bytes=size, chunk=-1, group=number, sequence=sequence),
-            bubbletop.gate(kind, chunk=-1, group=number, sequence=sequence))
+    count = _count(number, kind, False)
+    sequence = count[0]
+    count[0] += 1
+    return (_Collective(kind, bytes=size, chunk=-1, group=number, sequence=sequence),
+            _Gate(kind, chunk=-1, group=number, sequence=sequence))
 
 
 # --- optimizers ---------------------------------------------------------------------------------------------------------
@@ -125,7 +305,7 @@ def optimizer_begin(optimizer):
     if _optimizing is not None and _optimizing[0] == id(optimizer):
         optimizer_end(optimizer)  # an exception has left it
     if _optimizing is None and active():
-        _optimizing = id(optimizer), bubbletop.begin(bubbletop.OPTIMIZER, -1, -1)
+        _optimizing = id(optimizer), bubbletop.begin(bubbletop.OPTIMIZER, -1, -1, stream=stream())
 
 
 def optimizer_end(optimizer):

@@ -33,6 +33,15 @@ class Span(ctypes.Structure):
     _fields_ = [("opaque", ctypes.c_uint64 * 12)]
 
 
+class CudaSpan(ctypes.Structure):
+    _fields_ = [("opaque", ctypes.c_uint64 * 16)]
+
+
+# bubbletop_source, bubbletop_sight
+PLUGIN, ADAPTER = 2, 3
+OPS, P2P, COLLECTIVES = range(3)
+
+
 LAYOUT_SIZES = ("pp_rank", "pp_size", "tp_rank", "tp_size", "dp_rank", "dp_size", "cp_rank", "cp_size", "ep_rank",
                 "ep_size", "chunks", "microbatches", "virtual_stages")
 
@@ -47,7 +56,8 @@ class Stats(ctypes.Structure):
     _fields_ = ([("size", ctypes.c_size_t)] +
                 [(name, ctypes.c_uint64) for name in ("recorded", "written", "dropped", "double_ends", "unbegun_ends",
                                                       "misuse", "bytes_written", "write_errors")] +
-                [("last_errno", _int32), ("recoverable", _int32), ("path", ctypes.c_char * 512)])
+                [("last_errno", _int32), ("recoverable", _int32), ("path", ctypes.c_char * 512)] +
+                [(name, ctypes.c_uint64) for name in ("graph_captured", "gpu_unknown")])
 
 
 def _places():
@@ -73,7 +83,8 @@ class Library:
         else:
             raise problem
         # Without argtypes, arguments are passed as the ctypes objects that they are: half the time of a call.
-        for name in ("begin", "comm_begin", "gate_begin", "end"):
+        for name in ("begin", "comm_begin", "gate_begin", "end", "cuda_begin", "cuda_comm_begin", "cuda_gate_begin",
+                     "cuda_launch_begin", "cuda_add", "cuda_end", "cuda_end_after"):
             self._take(quick, name, None)
         session, where = _pointer, Where
         self._take(quick, "complete", None, session, ctypes.c_int, where, _int64, _int64)
@@ -87,6 +98,8 @@ class Library:
         self._take(quick, "meta", ctypes.c_int, session, ctypes.c_char_p, ctypes.c_char_p)
         self._take(quick, "group", ctypes.c_uint32, session, ctypes.c_int, ctypes.POINTER(_int32), ctypes.c_size_t)
         self._take(quick, "get_stats", ctypes.c_int, session, ctypes.POINTER(Stats))
+        self._take(quick, "see", ctypes.c_int, session, ctypes.c_int, ctypes.c_int)
+        self._take(quick, "seen_by", ctypes.c_int, session, ctypes.c_int)
         self._take(quick, "last_error", ctypes.c_char_p)
         self._take(slow, "open", ctypes.c_int, ctypes.POINTER(Config), ctypes.POINTER(_pointer))
         self._take(slow, "flush", ctypes.c_int, session, ctypes.c_uint32)

@@ -3,9 +3,9 @@
 `bubbletop record` attaches this by itself. Without it: `bubbletop.torch.instrument(schedule)`, in each rank.
 
 Forward and backward are taken at the stage (its methods are what all schedules call), messages where the schedules hand
-them to torch.distributed, steps at schedule.step(). Times are the host's: with gloo they are those of the work itself, on
-a GPU those of its launch. A message's span lasts from its posting until its wait has returned, so a receive's end is an
-upper bound; the gate says how long the rank was blocked.
+them to torch.distributed, steps at schedule.step(). Stages on the CPU have the host's times, on a GPU those of the stream that
+computes. A message's span lasts from its posting until its wait has returned, so a receive's end is an upper bound; the
+gate says how long the rank was blocked.
 """
 import functools
 
@@ -85,10 +85,10 @@ def _describe(schedule):
                      virtual_stages=stages[0].num_stages, vstages=[stage.stage_index for stage in stages],
                      microbatches=schedule._n_microbatches, w_separable=separable,
                      schedule=name[8:] if name.startswith("Schedule") else name, **_data_parallel(stages[0]))
-    device = torch.device(stages[0].device).type
+    _distributed.compute_on(stages[0].device)
     bubbletop.meta("framework", "torch %s, %s" % (torch.__version__, name))
-    bubbletop.instant("capture: torch %s pipelining on %s: actions, messages, gates; host times%s" %
-                      (torch.__version__, device, "" if device == "cpu" else ", so when work was launched"))
+    bubbletop.instant("capture: torch %s pipelining on %s: actions, messages, gates; %s" %
+                      (torch.__version__, torch.device(stages[0].device).type, _distributed.clock_name()))
     _wrap_overlap(schedule)
 
 
@@ -134,7 +134,7 @@ def _step(step):
 
 
 def _op(kind, stage, microbatch):
-    return bubbletop.span(kind, microbatch, getattr(stage, "_bubbletop_chunk", 0))
+    return bubbletop.span(kind, microbatch, getattr(stage, "_bubbletop_chunk", 0), -1, _distributed.stream())
 
 
 def _forward(forward):
@@ -191,7 +191,8 @@ def _wrap_overlap(schedule):
             _overlapped = True
             try:
                 with bubbletop.overlapped(forward.microbatch_index, chunks.get(forward.stage_index, 0),
-                                          backward.microbatch_index, chunks.get(backward.stage_index, 0)):
+                                          backward.microbatch_index, chunks.get(backward.stage_index, 0),
+                                          stream=_distributed.stream()):
                     return function(action, context)
             finally:
                 _overlapped = False
@@ -237,7 +238,7 @@ def _message(op):
 def _post(post):
     def wrapped(ops, *args, **kwargs):
         # Of messages in several groups it calls itself, once a group: those calls are the ones to see.
-        if not active() or not ops or len({id(op.group) for op in ops}) > 1:
+        if not active() or not ops or (len(ops) > 1 and len({id(op.group) for op in ops}) > 1):
             return post(ops, *args, **kwargs)
         try:
             messages = [_message(op) for op in ops]
