@@ -188,7 +188,6 @@ static void test_gone(void **unused) {
   fixture f;
   start(&f, 300);
   strcpy(f.view.feed.newest, "14:03:22");
-  f.view.feed.lag = 290 * second;
   draw(&f);
   assert_true(screen_has(&f, "no news since 14:03:22"));
   f.view.feed.live = false;
@@ -198,10 +197,52 @@ static void test_gone(void **unused) {
   stop(&f);
 }
 
+static void set_clock(fixture *f, int32_t rank, const char *boot_id, int64_t behind) {
+  bt_header header;
+  bt_header_init(&header);
+  header.rank = rank;
+  strcpy(header.boot_id, boot_id);
+  header.real_ns = boot - behind;
+  assert_int_equal(bt_trace_header(f->trace, bt_trace_rank(f->trace, rank), &header), BT_OK);
+  bt_event event;
+  bt_event_init(&event, BT_CLOCK);
+  event.start = 1;
+  event.real = boot - behind + 1;
+  add(f, rank, &event);
+}
+
+/* The wall clock of a host is a minute late, another's an hour early: its ranks are silent only when nothing comes. */
+static void test_wrong_clocks(void **unused) {
+  (void)unused;
+  fixture f;
+  char line[256];
+  start(&f, 12);
+  set_clock(&f, 0, "right", 0);
+  set_clock(&f, 1, "early", -3600 * second);
+  set_clock(&f, 2, "late", 60 * second);
+  set_clock(&f, 3, "late", 60 * second);
+  draw(&f);
+  assert_true(bt_hang_line(&f.view, line, sizeof line)); /* nothing has come yet: the clocks are believed */
+  assert_string_equal(line, "stage 2: no news, 62 s - stage 3: no news, 62 s");
+  f.view.feed.now = boot + 13 * second;
+  for (int32_t rank = 0; rank < STAGES; rank++)
+    heartbeat(&f, rank, 13 * second - second / 10);
+  draw(&f);
+  assert_false(bt_hang_line(&f.view, line, sizeof line));
+  assert_true(screen_has(&f, "live 0.0 s"));
+  f.view.feed.now = boot + 30 * second;
+  heartbeat(&f, 0, 30 * second - second / 10);
+  heartbeat(&f, 2, 30 * second - second / 10);
+  draw(&f);
+  assert_true(bt_hang_line(&f.view, line, sizeof line));
+  assert_string_equal(line, "stage 1: no news, 17 s - stage 3: no news, 17 s");
+  stop(&f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_nobody), cmocka_unit_test(test_waiting), cmocka_unit_test(test_silent),
-      cmocka_unit_test(test_many),   cmocka_unit_test(test_gone),
+      cmocka_unit_test(test_many),   cmocka_unit_test(test_gone),    cmocka_unit_test(test_wrong_clocks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

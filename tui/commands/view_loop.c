@@ -25,7 +25,7 @@ static int64_t clock_ns(clockid_t id) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* How old the newest record of the run is, and when that was, by the clock pairs of its ranks. */
+/* What time it is, and when the newest record of the run was made, by the clock pairs of its ranks. */
 static void note_age(bt_feed *feed, const bt_trace *trace) {
   int64_t newest = INT64_MIN;
   for (size_t i = 0; i < trace->rank_count; i++) {
@@ -36,11 +36,8 @@ static void note_age(bt_feed *feed, const bt_trace *trace) {
     if (real > newest) newest = real;
   }
   feed->now = clock_ns(CLOCK_REALTIME);
-  feed->lag = -1;
   feed->newest[0] = 0;
   if (newest == INT64_MIN) return;
-  int64_t lag = bt_time_sub(feed->now, newest);
-  feed->lag = lag < 0 ? 0 : lag;
   time_t seconds = (time_t)(newest / 1000000000);
   struct tm local;
   if (localtime_r(&seconds, &local) != NULL) (void)strftime(feed->newest, sizeof feed->newest, "%H:%M:%S", &local);
@@ -62,7 +59,6 @@ void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_opti
   feed->account = feeder->account;
   feed->gaps = feeder->gaps;
   feed->gaps_refused = feeder->gaps_refused;
-  feed->lag = -1;
   feed->now = INT64_MIN;
   if (feed->live || feed->gone) note_age(feed, view->trace);
 }

@@ -71,7 +71,7 @@ static void say_state(const bt_view *view, part *p) {
                      bt_text_duration(text, sizeof text, behind - behind % 1000000000));
     }
   } else {
-    int64_t lag = view->feed.lag;
+    int64_t lag = bt_ages_least(&view->ages, view->trace);
     if (lag >= 60000000000 && view->feed.newest[0] != 0) { /* nothing changes any more: neither does this */
       p->fg = BT_COLOR_ALERT;
       bt_text_append(p->text, sizeof p->text, "no news since %s", view->feed.newest);

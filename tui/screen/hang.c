@@ -7,20 +7,13 @@
 static const int64_t second = 1000000000;
 enum { SILENT_SECONDS = 6, WAITING_SECONDS = 5, MOST_NAMED = 4 };
 
-/* How long ago a time of the rank's clock is, by its newest clock pair; negative: unknown. */
-static int64_t age(const bt_view *view, const bt_rank *rank, int64_t time) {
-  if (!view->feed.live || view->replaying || view->feed.now == INT64_MIN || rank->clock_count == 0) return -1;
-  const bt_clock_pair *pair = &rank->clocks[rank->clock_count - 1];
-  return bt_time_sub(view->feed.now, bt_time_add(bt_time_sub(time, pair->mono), pair->real));
-}
-
 static bool has_ended(const bt_rank *rank) {
   return rank->life_count > 0 && rank->lives[rank->life_count - 1].ended;
 }
 
 int64_t bt_hang_silence(const bt_view *view, const bt_rank *rank) {
   if (rank->heartbeat == INT64_MIN || has_ended(rank)) return 0;
-  int64_t silence = age(view, rank, rank->heartbeat);
+  int64_t silence = bt_ages_of(&view->ages, rank, rank->heartbeat);
   return silence >= SILENT_SECONDS * second ? silence : 0;
 }
 
@@ -67,7 +60,7 @@ static const bt_open_span *longest_wait(const bt_view *view, const bt_rank *rank
   for (size_t i = 0; i < rank->open_count; i++) { /* sorted by start */
     const bt_event *event = &rank->open[i].event;
     if (!waits(event->on_code)) continue;
-    *since = age(view, rank, event->start);
+    *since = bt_ages_of(&view->ages, rank, event->start);
     if (*since >= WAITING_SECONDS * second) return &rank->open[i];
   }
   return NULL;

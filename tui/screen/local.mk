@@ -11,5 +11,5 @@ libscreen_la_SOURCES = \
 	tui/screen/navigate.c tui/screen/navigate.h tui/screen/page.h tui/screen/page.c tui/screen/page_stages.c tui/screen/page_steps.c \
 	tui/screen/page_matrix.c tui/screen/search.c tui/screen/search.h \
 	tui/screen/screen.c tui/screen/screen.h \
-	tui/screen/hang.c tui/screen/hang.h \
+	tui/screen/hang.c tui/screen/hang.h tui/screen/ages.c tui/screen/ages.h \
 	tui/screen/terminal.c tui/screen/terminal.h

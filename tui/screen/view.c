@@ -15,8 +15,7 @@ void bt_view_init(bt_view *view, const bt_theme *theme) {
   view->clock = INT64_MAX;
   view->speed = 1;
   view->follow = true;
-  view->feed.lag = -1;
-  view->feed.now = INT64_MIN;
+  view->feed.now = view->ages.now = INT64_MIN;
   view->cursor.stage = -1;
   view->cursor.rank = -1;
   view->first = INT64_MAX;
@@ -26,6 +25,7 @@ void bt_view_init(bt_view *view, const bt_theme *theme) {
 void bt_view_free(bt_view *view) {
   bt_rows_free(&view->rows);
   bt_steps_free(&view->steps);
+  bt_ages_free(&view->ages);
   free(view->open_stages);
   free(view->matrix);
   for (size_t i = 0; i < view->memo_count; i++)
@@ -195,6 +195,8 @@ static void keep_row_visible(bt_view *view) {
 bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns) {
   bt_status status = bt_rows_build(&view->rows, view->trace, view->replica, view->open_stages, view->open_count);
   if (status == BT_OK) status = bt_steps_update(&view->steps, view->trace, &view->rows);
+  int64_t now = view->feed.live && !view->replaying ? view->feed.now : INT64_MIN;
+  if (status == BT_OK) status = bt_ages_update(&view->ages, view->trace, now, view->feed.loading);
   if (status != BT_OK) return status;
   int old_columns = view->columns;
   lay_out(view, screen_rows, screen_columns);

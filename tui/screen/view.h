@@ -13,6 +13,7 @@
 #include "tui/analysis/gaps.h"
 #include "tui/analysis/lod.h"
 #include "tui/analysis/lod_memo.h"
+#include "tui/screen/ages.h"
 #include "tui/screen/grid.h"
 #include "tui/screen/keys.h"
 #include "tui/screen/rows.h"
@@ -53,7 +54,6 @@ typedef struct bt_feed {
   bool gone; /* followed and not ended, but those that wrote it are no more */
   int64_t now; /* real time of day, ns; INT64_MIN: the run is not followed */
   char newest[16]; /* time of day of the newest record, for a person; empty: unknown */
-  int64_t lag; /* ns between now and the newest record; negative: unknown */
   size_t problems; /* as `info` lists them */
   char problem[256]; /* the first one, for a person */
   bool unaligned; /* ranks of several hosts whose clocks could not be brought together */
@@ -135,6 +135,7 @@ typedef struct bt_view {
   /* derived, kept between frames */
   bt_rows rows;
   bt_steps steps;
+  bt_ages ages;
   int64_t first, last; /* extent of the replica's data, `last` cut at the clock; first > last: none */
   int64_t drawn_origin, drawn_width; /* of the frame before, for the scroll hint */
   size_t drawn_top;
