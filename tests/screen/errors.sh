@@ -29,5 +29,14 @@ expect 2 'save-screen' "$work/run" --script w
 expect 2 'option' "$work/run" --no-such-option
 expect 2 'which run' view
 expect 2 'speed' "$work/run" --replay=fast
+cp -r "$work/run" "$work/second"
+cp -r "$work/run" "$work/third"
+expect 2 '3 runs.*two' "$work/run" "$work/second" "$work/third" --save-screen -
+expect 2 '3 runs.*two' "$work/run" "$work/second" --with "$work/third" --save-screen -
+expect 2 'two runs' "$work/run" --with "$work/second" --with "$work/third" --save-screen -
+expect 2 'second run' "$work/run" "$work/second" "$work/third"/rank-00000.* --save-screen -
+expect 2 'replay' "$work/run" "$work/second" --replay
+expect 3 . "$work/run" "$work/empty" --save-screen -
+expect 3 . "$work/run" --with "$work/no-such-run" --save-screen -
 expect 3 . "$work/run" --save-screen "$work/no/such/directory/file"
 exit $failed

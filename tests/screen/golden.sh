@@ -20,7 +20,7 @@ failed=0
 screen() {
   local name=$1 run=$2 status
   shift 2
-  "$bubbletop" view "$work/$run" --save-screen "$work/$name.txt" "$@" 2>"$work/$name.err"
+  "$bubbletop" view "$work/$run" ${second:+"$work/$second"} --save-screen "$work/$name.txt" "$@" 2>"$work/$name.err"
   status=$?
   if [ $status -ne 0 ]; then
     echo "$name: exit status $status: $(cat "$work/$name.err")"
@@ -37,7 +37,7 @@ screen step-80x24 zb-h1 --utf8 --attributes
 screen step-120x36 zb-h1 --utf8 --attributes --size 120x36 --script 'w w w'
 screen bubble-80x24 zb-h1 --utf8 --script 'j ] +'
 screen ascii-80x24 zb-h1 --ascii --script 'w'
-screen small-40x10 zb-h1 --utf8
+screen small-40x10 zb-h1 --utf8 --size 40x10
 screen too-small-30x8 zb-h1 --utf8 --size 30x8 --script 'w'
 screen producer-100x24 zb-h1 --utf8 --size 100x24 --script 'j w w w w p'
 screen search-80x24 zb-h1 --utf8 --script '/ W Space m b 5 Enter n'
@@ -65,6 +65,23 @@ screen page-nonsense-80x24 zb-h1 --ascii --script 'v w'
 screen words-100x40 zb-h1 --utf8 --size 100x40 --script '? PageDown'
 screen mark-80x24 zb-h1 --utf8 --script "w w M ] ] '"
 screen nonsense-80x24 zb-h1 --ascii --script 'r'
+# two runs on one scale
+"$bubbletop" simulate --schedule 1f1b --stages 4 --microbatches 8 --steps 4 --comm 0.5ms -o "$work/1f1b" >/dev/null || exit 1
+"$bubbletop" simulate --schedule gpipe --stages 2 --microbatches 4 --steps 1 -o "$work/small" >/dev/null || exit 1
+second=1f1b
+screen pair-80x24 zb-h1 --utf8 --attributes --script 'w w w'
+screen pair-120x36 zb-h1 --utf8 --size 120x36 --script 'j j j j w + W'
+screen pair-stages-120x36 zb-h1 --utf8 --attributes --size 120x36 --script 'S j w w }'
+screen pair-stages-ascii-80x24 zb-h1 --ascii --script 'S j { w'
+screen pair-40x10 zb-h1 --utf8 --size 40x10 --script 'j w'
+screen pair-40x10-runs zb-h1 --ascii --size 40x10 --script 'S j j j j'
+NO_COLOR=1 screen pair-no-colour-100x20 zb-h1 --utf8 --attributes --size 100x20 --script 'w w M w'
+screen pair-why-100x30 zb-h1 --utf8 --attributes --size 100x30 --script 'i c c'
+screen pair-page-80x24 zb-h1 --utf8 --script 'W v v'
+second=small
+screen pair-unlike-80x24 zb-h1 --utf8 --script 'a w'
+second=
+screen pair-nonsense-80x24 zb-h1 --ascii --script 'S'
 screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
 # what e and y write: files of their own, never over another
 cd "$work" || exit 99

@@ -30,3 +30,9 @@ tests_unit_test_steps_SOURCES = tests/unit/test_steps.c
 tests_unit_test_steps_CFLAGS = $(unit_cflags)
 tests_unit_test_steps_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
 	$(MSGPACK_LIBS) -lm
+
+unit_programs += tests/unit/test_pair
+tests_unit_test_pair_SOURCES = tests/unit/test_pair.c tests/unit/simulated_trace.h
+tests_unit_test_pair_CFLAGS = $(unit_cflags)
+tests_unit_test_pair_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm

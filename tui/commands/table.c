@@ -9,8 +9,9 @@ static const bt_option help_options[] = {
 };
 
 const bt_command bt_commands[] = {
-    {"view", "RUN|FILE... [--replay[=SPEED]]", "the Gantt of a run, live, afterwards or replayed",
-     bt_view_options_table, bt_command_view},
+    {"view", "RUN|FILE... [RUN] [--replay[=SPEED]]",
+     "the Gantt of a run, live, afterwards or replayed; of two runs, on one scale", bt_view_options_table,
+     bt_command_view},
     {"record", "-o RUN [OPTION...] -- COMMAND...", "run a training command and capture it", bt_record_option_table,
      bt_command_record},
     {"report", "RUN|FILE... [--json|--csv] [--steps A..B] [--plan P] [--fail-if CONDITION] [--watch]",

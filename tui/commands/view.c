@@ -14,6 +14,7 @@
 
 const bt_option bt_view_options_table[] = {
     {"--replay", "[=SPEED]", "play the run again, SPEED times as fast as it was"},
+    {"--with", "RUN|FILE", "a second run below the first; two RUN directories do the same"},
     {"--script", "KEYS", "type these keys, as names separated by blanks; needs --save-screen"},
     {"--save-screen", "FILE", "write the screen as text and quit ('-': standard output)"},
     {"--attributes", NULL, "with --save-screen: a letter for each cell's colour too"},
@@ -64,6 +65,9 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
       options->dark = true;
     } else if (strcmp(argument, "--attributes") == 0) {
       options->attributes = true;
+    } else if ((value = value_of("--with", argc, argv, &i)) != NULL) {
+      if (options->second != NULL) return bt_usage_error("view", "--with: the view shows two runs and no more");
+      options->second = value;
     } else if ((value = value_of("--script", argc, argv, &i)) != NULL) {
       options->script = value;
     } else if ((value = value_of("--save-screen", argc, argv, &i)) != NULL) {
@@ -90,19 +94,23 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
   return BT_EXIT_OK;
 }
 
-/* What the feeder's thread does for the screen. */
-static void answer(bt_view *view, bt_feeder *feeder, const bt_view_options *options) {
-  bt_feeder_listen(feeder, view);
-  bt_feeder_account(feeder);
-  bt_feeder_find_gaps(feeder);
-  bt_view_set_feed(view, feeder, options);
+/* What the feeders' threads do for the screen. */
+static void answer(bt_viewed_runs *all, const bt_view_options *options) {
+  for (size_t i = 0; i < all->count; i++) {
+    bt_viewed *run = &all->runs[i];
+    bt_feeder_listen(&run->feeder, &run->view);
+    bt_feeder_account(&run->feeder);
+    bt_feeder_find_gaps(&run->feeder);
+  }
+  bt_viewed_feed(all, options);
 }
 
-static int type_keys(bt_view *view, bt_grid *grid, bt_feeder *feeder, const bt_view_options *options) {
+static int type_keys(bt_viewed_runs *all, bt_grid *grid, const bt_view_options *options) {
+  bt_view *view = &all->runs[0].view;
   const char *at = options->script != NULL ? options->script : "";
   for (;;) {
     if (bt_screen_draw(view, grid, options->rows, options->columns) != BT_OK) return BT_EXIT_NOTHING;
-    answer(view, feeder, options);
+    answer(all, options);
     at += strspn(at, " ");
     if (*at == 0 || view->quit) break;
     size_t length = strcspn(at, " ");
@@ -125,32 +133,60 @@ static int save(const bt_grid *grid, const bt_theme *theme, const bt_view_option
   return BT_EXIT_NOTHING;
 }
 
+static bt_status read_all(bt_viewed_runs *all, const bt_view_options *options, bt_error *error) {
+  bt_status status = bt_viewed_open(all, options, false, error);
+  for (size_t i = 0; i < all->count && status == BT_OK; i++)
+    status = bt_feeder_read_all(&all->runs[i].feeder, error);
+  return status;
+}
+
 static int save_screen(const bt_view_options *options) {
-  bt_feeder feeder;
+  bt_viewed_runs all;
   bt_error error = {BT_OK, ""};
-  bt_status status = bt_feeder_open(&feeder, options, false, &error);
-  if (status == BT_OK) status = bt_feeder_read_all(&feeder, &error);
+  bt_theme theme = bt_view_theme(options);
+  bt_status status = read_all(&all, options, &error);
+  if (status == BT_OK) status = bt_viewed_start(&all, options, &theme);
   if (status != BT_OK) {
-    bt_feeder_close(&feeder);
+    bt_viewed_close(&all);
     return bt_open_run_failed("view", &error);
   }
-  bt_theme theme = bt_view_theme(options);
-  bt_view view;
   bt_grid grid = {0};
-  bt_view_init(&view, &theme);
-  view.replaying = options->replay;
-  view.speed = options->speed;
-  bt_view_set_feed(&view, &feeder, options);
-  if (bt_screen_draw(&view, &grid, options->rows, options->columns) == BT_OK) {
-    answer(&view, &feeder, options);
-  }
-  int exit_status = type_keys(&view, &grid, &feeder, options);
+  bt_viewed_feed(&all, options);
+  if (bt_screen_draw(&all.runs[0].view, &grid, options->rows, options->columns) == BT_OK) answer(&all, options);
+  int exit_status = type_keys(&all, &grid, options);
   if (exit_status == BT_EXIT_OK) exit_status = save(&grid, &theme, options);
-  if (exit_status == BT_EXIT_OK && feeder.problems > 0) exit_status = BT_EXIT_PARTIAL;
-  bt_view_free(&view);
+  for (size_t i = 0; i < all.count; i++) {
+    if (exit_status == BT_EXIT_OK && all.runs[i].feeder.problems > 0) exit_status = BT_EXIT_PARTIAL;
+  }
   bt_grid_free(&grid);
-  bt_feeder_close(&feeder);
+  bt_viewed_close(&all);
   return exit_status;
+}
+
+/* One run, or two: RUN directories are a run each, files are one run together. */
+static int tell_runs_apart(bt_view_options *options, const char **paths) {
+  size_t directories = 0, last = 0;
+  for (size_t i = 0; i < options->path_count; i++) {
+    struct stat what;
+    if (stat(paths[i], &what) != 0) {
+      fprintf(stderr, "bubbletop: %s: %s, and it is no command either (bubbletop help)\n", paths[i], strerror(errno));
+      return BT_EXIT_NOTHING;
+    }
+    if (!S_ISDIR(what.st_mode)) continue;
+    directories++;
+    last = i;
+  }
+  size_t runs = directories + (options->second != NULL);
+  if (directories > 0 && directories < options->path_count && options->path_count > 1 && runs > 1)
+    return bt_usage_error("view", "a RUN directory and files of another run: --with RUN|FILE names the second run");
+  if (runs > 2) return bt_usage_error("view", "%zu runs: the view shows two, one above the other, and no more", runs);
+  if (directories == 2) {
+    options->second = paths[last];
+    options->path_count = 1;
+  }
+  if (options->second != NULL && options->replay)
+    return bt_usage_error("view", "--replay plays one run, and here are two");
+  return BT_EXIT_OK;
 }
 
 int bt_command_view(int argc, char **argv) {
@@ -158,13 +194,8 @@ int bt_command_view(int argc, char **argv) {
   const char **paths = calloc((size_t)argc + 1, sizeof *paths);
   if (paths == NULL) return BT_EXIT_NOTHING;
   int status = parse(argc, argv, &options, paths);
-  struct stat unused;
   if (status == BT_EXIT_OK && options.path_count == 0) status = bt_usage_error("view", "which run?");
-  for (size_t i = 0; i < options.path_count && status == BT_EXIT_OK; i++) {
-    if (stat(paths[i], &unused) == 0) continue;
-    fprintf(stderr, "bubbletop: %s: %s, and it is no command either (bubbletop help)\n", paths[i], strerror(errno));
-    status = BT_EXIT_NOTHING;
-  }
+  if (status == BT_EXIT_OK) status = tell_runs_apart(&options, paths);
   if (status == BT_EXIT_OK && options.script != NULL && options.save_screen == NULL) {
     status = bt_usage_error("view", "--script needs --save-screen FILE");
   }

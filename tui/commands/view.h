@@ -13,8 +13,9 @@
 #include "tui/screen/view.h"
 
 typedef struct bt_view_options {
-  const char *const *paths;
+  const char *const *paths; /* of the run, or of the first of two */
   size_t path_count;
+  const char *second; /* the other run; NULL: there is one */
   bool replay;
   double speed;
   const char *script, *save_screen;
@@ -65,7 +66,7 @@ typedef struct bt_feeder {
   bt_gaps_wanted gaps_tried;
 } bt_feeder;
 
-bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool follow, bt_error *error);
+bt_status bt_feeder_open(bt_feeder *feeder, const char *const *paths, size_t path_count, bool follow, bt_error *error);
 /* Starts the thread; it takes no signals. */
 bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error);
 /* Reads all there is now, without a thread. */
@@ -79,12 +80,36 @@ void bt_feeder_listen(bt_feeder *feeder, bt_view *view);
 /* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */
 void bt_feeder_close(bt_feeder *feeder);
 
+/* A run that is shown. */
+typedef struct bt_viewed {
+  const char *const *paths;
+  size_t path_count;
+  bt_feeder feeder;
+  bt_view view;
+} bt_viewed;
+
+/* The one run or two that are shown. */
+typedef struct bt_viewed_runs {
+  bt_viewed runs[2];
+  size_t count;
+} bt_viewed_runs;
+
+/* Opens what the options name, without views yet. What is open after a failure is to be closed too. */
+bt_status bt_viewed_open(bt_viewed_runs *all, const bt_view_options *options, bool follow, bt_error *error);
+/* Makes the views. */
+bt_status bt_viewed_start(bt_viewed_runs *all, const bt_view_options *options, const bt_theme *theme);
+/* The locks of all feeders, in order. */
+void bt_viewed_lock(bt_viewed_runs *all);
+void bt_viewed_unlock(bt_viewed_runs *all);
+/* Gives the views what the feeders have; needs the locks. */
+void bt_viewed_feed(bt_viewed_runs *all, const bt_view_options *options);
+void bt_viewed_close(bt_viewed_runs *all);
+
 /* Writes what a key asked for, the visible range as a picture or the screen as text, and says where. */
 void bt_view_save(bt_view *view, const bt_grid *grid);
 
 /* The interactive view. Returns the exit status. */
 int bt_view_interactive(const bt_view_options *options);
-void bt_view_set_feed(bt_view *view, const bt_feeder *feeder, const bt_view_options *options);
 bt_theme bt_view_theme(const bt_view_options *options);
 
 #endif

@@ -230,13 +230,13 @@ static void *feed(void *context) {
   return NULL;
 }
 
-bt_status bt_feeder_open(bt_feeder *feeder, const bt_view_options *options, bool follow, bt_error *error) {
+bt_status bt_feeder_open(bt_feeder *feeder, const char *const *paths, size_t path_count, bool follow, bt_error *error) {
   memset(feeder, 0, sizeof *feeder);
   feeder->loading = true;
   if (pthread_mutex_init(&feeder->mutex, NULL) != 0) return bt_fail(error, BT_ERR_NOMEM, "no memory");
   if (pipe2(feeder->wake, O_NONBLOCK | O_CLOEXEC) != 0) return bt_fail(error, BT_ERR_IO, "pipe: %s", strerror(errno));
   bt_run_options run_options = {.follow = follow, .rings = true, .lock = lock, .unlock = unlock, .context = feeder};
-  return bt_run_open(options->paths, options->path_count, &run_options, &feeder->run, error);
+  return bt_run_open(paths, path_count, &run_options, &feeder->run, error);
 }
 
 bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error) {

@@ -8,6 +8,7 @@
 
 #include "formats/export.h"
 #include "tui/commands/view.h"
+#include "tui/screen/pair.h"
 
 enum { TRIES = 1000 };
 
@@ -40,21 +41,22 @@ static bt_status write_picture(const bt_view *view, FILE *out, bt_error *error) 
 }
 
 void bt_view_save(bt_view *view, const bt_grid *grid) {
+  const bt_view *of = bt_pair_focus(view);
   bool picture = view->save_picture;
   if (!picture && !view->save_text) return;
   view->save_picture = view->save_text = false;
-  if (picture && view->width == 0) {
+  if (picture && of->width == 0) {
     bt_view_say(view, "nothing to see yet");
     return;
   }
   char name[96];
   bt_error error = {BT_OK, ""};
-  FILE *out = create(view, picture ? "svg" : "txt", name, sizeof name);
+  FILE *out = create(of, picture ? "svg" : "txt", name, sizeof name);
   if (out == NULL) {
     bt_view_say(view, "%s: %s", name, strerror(errno));
     return;
   }
-  bt_status status = picture ? write_picture(view, out, &error) : bt_grid_save(grid, &view->theme, 0, out);
+  bt_status status = picture ? write_picture(of, out, &error) : bt_grid_save(grid, &view->theme, 0, out);
   if (fclose(out) != 0 && status == BT_OK) status = bt_fail(&error, BT_ERR_IO, "%s: %s", name, strerror(errno));
   if (status != BT_OK) (void)unlink(name);
   if (status == BT_OK)

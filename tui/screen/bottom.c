@@ -18,8 +18,13 @@ typedef struct slice {
   bool busy;
 } slice;
 
-static void put_slices(const bt_view *view, bt_grid *grid, int y, const slice *slices, size_t count) {
-  int x = 1, width = grid->columns - 2;
+/* Where a bar lies. */
+typedef struct place {
+  int y, x, width;
+} place;
+
+static void put_slices(const bt_view *view, bt_grid *grid, const place *at, const slice *slices, size_t count) {
+  int x = at->x, y = at->y, width = at->width;
   double done = 0;
   for (size_t i = 0; i < count; i++) {
     const slice *s = &slices[i];
@@ -40,7 +45,7 @@ static void put_slices(const bt_view *view, bt_grid *grid, int y, const slice *s
 }
 
 /* By what is seen alone: compute by kind, the rest is bubble. */
-static void put_kinds(bt_view *view, bt_grid *grid, int y) {
+static void put_kinds(bt_view *view, bt_grid *grid, const place *at) {
   bt_rate rate;
   if (view->width == 0 || !bt_view_rate(view, -1, &rate)) return;
   slice slices[BT_LOD_GATE + 1];
@@ -52,7 +57,7 @@ static void put_kinds(bt_view *view, bt_grid *grid, int y) {
     busy += rate.busy[slot];
   }
   slices[BT_LOD_GATE] = (slice){1 - (double)busy / (double)rate.total, "bubble", BT_COLOR_BUBBLE, '.', false};
-  put_slices(view, grid, y, slices, BT_LOD_GATE + 1);
+  put_slices(view, grid, at, slices, BT_LOD_GATE + 1);
 }
 
 /* Where the time went, by the classes of the accounting; false when there is none of what the screen is about. */
@@ -73,12 +78,13 @@ static bool class_slices(bt_view *view, slice slices[BT_CLASS_COUNT]) {
   return true;
 }
 
-static void put_time_bar(bt_view *view, bt_grid *grid, int y) {
+void bt_chrome_time_bar(bt_view *view, bt_grid *grid, int y, int x, int width) {
   slice slices[BT_CLASS_COUNT];
+  place at = {y, x, width};
   if (class_slices(view, slices))
-    put_slices(view, grid, y, slices, BT_CLASS_COUNT);
+    put_slices(view, grid, &at, slices, BT_CLASS_COUNT);
   else
-    put_kinds(view, grid, y);
+    put_kinds(view, grid, &at);
 }
 
 /* Why the bubbles on the screen do not have the colours of their classes; NULL: they have. */
@@ -226,21 +232,7 @@ void bt_chrome_footer(bt_view *view, bt_grid *grid) {
   }
 }
 
-void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
-  int y = view->area_top + view->area_rows;
-  int rows = grid->rows;
-  if (rows >= 16) {
-    bt_grid_fill(grid, y++, 0, grid->columns, bt_theme_glyph(&view->theme, BT_GLYPH_RULE), BT_COLOR_FAINT,
-                 BT_COLOR_DEFAULT, 0);
-  }
-  if (rows >= 12) put_time_bar(view, grid, y++);
-  if (rows >= 20) {
-    put_verdict(view, grid, y++);
-    if (view->show_why)
-      put_legend(view, grid, y++);
-    else
-      put_steps(view, grid, y++);
-  }
+void bt_chrome_cursor(bt_view *view, bt_grid *grid, int y) {
   char line[512];
   line[0] = 0;
   if (!view->parked) bt_detail_line(view, line, sizeof line);
@@ -252,5 +244,23 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
   }
   int x = 1 + bt_grid_text(grid, y, 1, grid->columns - 2, since, BT_COLOR_ALERT, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
   bt_grid_text(grid, y, x, grid->columns - 1 - x, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+}
+
+void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
+  int y = view->area_top + view->area_rows;
+  int rows = grid->rows;
+  if (rows >= 16) {
+    bt_grid_fill(grid, y++, 0, grid->columns, bt_theme_glyph(&view->theme, BT_GLYPH_RULE), BT_COLOR_FAINT,
+                 BT_COLOR_DEFAULT, 0);
+  }
+  if (rows >= 12) bt_chrome_time_bar(view, grid, y++, 1, grid->columns - 2);
+  if (rows >= 20) {
+    put_verdict(view, grid, y++);
+    if (view->show_why)
+      put_legend(view, grid, y++);
+    else
+      put_steps(view, grid, y++);
+  }
+  bt_chrome_cursor(view, grid, y);
   bt_chrome_footer(view, grid);
 }

@@ -287,7 +287,7 @@ static void put_bar(const bt_view *view, bt_grid *grid, int y, int x, int width,
 
 void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
   y += (view->height - 1) / 2;
-  bool here = bt_view_row(view) == row;
+  bool here = bt_view_is_here(view, row);
   bool wide = view->left >= 19;
   bt_color fg = here ? BT_COLOR_STRONG : BT_COLOR_DEFAULT;
   unsigned bold = here ? BT_ATTR_BOLD : 0;
@@ -305,12 +305,13 @@ void bt_chrome_row(bt_view *view, const bt_row *row, bt_grid *grid, int y) {
     return;
   }
   bool silent = bt_hang_stage_silence(view, row) > 0;
-  (void)snprintf(text, sizeof text, "%*d%s", wide ? 3 : 3, (int)row->stage, silent ? "!" : "");
+  char sign[2] = {silent ? '!' : view->by_stage ? view->sign : 0, 0};
+  (void)snprintf(text, sizeof text, "%3d%s", (int)row->stage, sign);
   bt_grid_text(grid, y, 1, 5, text, silent ? BT_COLOR_ALERT : fg, BT_COLOR_DEFAULT, bold);
   bt_rate rate;
   if (!bt_view_rate(view, row->stage, &rate)) return;
-  (void)snprintf(text, sizeof text, wide ? "%5.1f%%" : "%4.0f%%", rate.bubble * 100);
-  bt_grid_text(grid, y, wide ? 6 : 4, 6, text, fg, BT_COLOR_DEFAULT, bold);
+  (void)snprintf(text, sizeof text, wide ? "%5.1f%%" : "%3.0f%%", rate.bubble * 100);
+  bt_grid_text(grid, y, wide ? 6 : 5, 6, text, fg, BT_COLOR_DEFAULT, bold);
   if (wide) put_bar(view, grid, y, 13, 5, rate.bubble, BT_COLOR_BUBBLE);
 }
 

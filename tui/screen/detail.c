@@ -318,6 +318,7 @@ void bt_detail_line(bt_view *view, char *out, size_t room) {
     bt_text_append(out, room, "%sstage %d%s", sep, (int)row->stage, sep);
   }
   say_times(view, block.start, block.end, out, room);
+  if (view->note[0] != 0) bt_text_append(out, room, "%s%s", sep, view->note);
   say_wait(view, &block, sep, out, room);
   say_fields(view, &block, sep, out, room);
 }

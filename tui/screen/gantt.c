@@ -152,7 +152,8 @@ static void start_painter(bt_painter *p, bt_view *view, const bt_row *row, bt_gr
   p->running = view->follow && !view->paused && (view->feed.live || view->replaying);
   p->clip = view->replaying ? bt_raw_time(rank, view->clock) : INT64_MAX;
   p->selected = SIZE_MAX;
-  if (bt_view_row(view) == row && !view->parked) {
+  if (view->twinned && view->twin_rank == row->rank_index && lane == BT_LANE_COMPUTE) p->selected = view->twin_span;
+  if (bt_view_is_here(view, row) && !view->parked) {
     size_t span;
     int64_t raw = bt_raw_time(rank, view->cursor.time);
     if (raw < p->clip && bt_lod_at(p->lod, p->track, raw, &span)) p->selected = span;
@@ -291,7 +292,7 @@ static void draw_step_lines(bt_painter *p) {
 /* The cursor in a bubble. */
 static void draw_cursor(bt_painter *p) {
   bt_view *view = p->view;
-  if (bt_view_row(view) != p->row || p->selected != SIZE_MAX || view->parked) return;
+  if (!bt_view_is_here(view, p->row) || p->selected != SIZE_MAX || view->parked) return;
   int column = bt_view_column(view, view->cursor.time);
   if (column < 0 || column >= view->columns) return;
   bt_cell *cell = bt_grid_at(p->grid, p->y, view->left + column);

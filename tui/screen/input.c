@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tui/screen/navigate.h"
+#include "tui/screen/pair.h"
 #include "tui/screen/screen.h"
 #include "tui/screen/search.h"
 #include "tui/screen/text.h"
@@ -47,7 +48,7 @@ static void click(bt_view *view, const bt_mouse *mouse) {
   }
 }
 
-void bt_screen_mouse(bt_view *view, const bt_mouse *mouse) {
+void bt_view_mouse(bt_view *view, const bt_mouse *mouse) {
   view->message[0] = 0;
   if (view->asking || view->width == 0) return;
   if (view->help) {
@@ -67,7 +68,7 @@ void bt_screen_mouse(bt_view *view, const bt_mouse *mouse) {
   }
 }
 
-void bt_screen_key(bt_view *view, bt_key key) {
+void bt_view_key(bt_view *view, bt_key key) {
   view->message[0] = 0;
   if (view->asking) {
     key_of_line(view, key);
@@ -113,4 +114,18 @@ void bt_screen_key(bt_view *view, bt_key key) {
     return;
   }
   bt_navigate(view, binding->action, count > 0 ? count : 1);
+}
+
+void bt_screen_key(bt_view *view, bt_key key) {
+  if (view->other != NULL)
+    bt_pair_key(view, key);
+  else
+    bt_view_key(view, key);
+}
+
+void bt_screen_mouse(bt_view *view, const bt_mouse *mouse) {
+  if (view->other != NULL)
+    bt_pair_mouse(view, mouse);
+  else
+    bt_view_mouse(view, mouse);
 }

@@ -122,6 +122,7 @@ static void fit(bt_view *view, int64_t from, int64_t to) {
 static void fit_window(bt_view *view, size_t index) {
   const bt_step_window *window = bt_steps_window(&view->steps, index, view->trace, view->lods, &view->rows);
   bool known = window->from < window->to;
+  view->realign = true;
   fit(view, known ? window->from : window->begin, known ? window->to : view->last);
   view->follow = false;
 }
@@ -178,6 +179,7 @@ static void next_step(bt_view *view, int64_t count) {
   view->origin = bt_time_add(view->origin, moved / view->width * view->width);
   view->cursor.time = begin;
   view->follow = false;
+  view->realign = true;
   if (bt_view_column(view, begin) < 0 || bt_view_column(view, begin) >= view->columns) bt_navigate_to(view, begin);
 }
 
@@ -304,7 +306,8 @@ static void set_pause(bt_view *view) {
 
 static bool needs_data(bt_action action) {
   return action < BT_ACTION_PAUSE && action != BT_ACTION_SCOPE && action != BT_ACTION_TIMES &&
-         action != BT_ACTION_WHY && action != BT_ACTION_NEXT_PAGE && action != BT_ACTION_PREVIOUS_PAGE;
+         action != BT_ACTION_WHY && action != BT_ACTION_OTHER_RUN && action != BT_ACTION_BY_STAGE &&
+         action != BT_ACTION_NEXT_PAGE && action != BT_ACTION_PREVIOUS_PAGE;
 }
 
 static void move(bt_view *view, bt_action action, unsigned count) {
@@ -398,6 +401,10 @@ static void change(bt_view *view, bt_action action, unsigned count) {
     view->show_why = !view->show_why;
     bt_view_say(view, view->show_why ? "bubbles in the colours of what they wait for" : "bubbles plain");
     break;
+  case BT_ACTION_BY_STAGE:
+    view->by_stage = !view->by_stage;
+    bt_view_say(view, view->by_stage ? "stage by stage" : "run by run");
+    break;
   case BT_ACTION_PAUSE: set_pause(view); break;
   case BT_ACTION_FOLLOW: set_follow(view); break;
   case BT_ACTION_STEP_ONCE: step_once(view, count); break;
@@ -415,6 +422,8 @@ static void change(bt_view *view, bt_action action, unsigned count) {
 }
 
 bool bt_action_works(const bt_view *view, bt_action action) {
+  if (action == BT_ACTION_OTHER_RUN) return view->sign != 0;
+  if (action == BT_ACTION_BY_STAGE) return view->sign != 0 && view->page == BT_PAGE_TIMELINE;
   if (view->page == BT_PAGE_TIMELINE || action >= BT_ACTION_NEXT_REPLICA) {
     return view->page == BT_PAGE_TIMELINE || (action != BT_ACTION_TIMES && action != BT_ACTION_WHY);
   }
@@ -428,6 +437,10 @@ void bt_navigate(bt_view *view, bt_action action, unsigned count) {
     return;
   }
   if (view->page != BT_PAGE_TIMELINE && bt_page_act(view, action, count)) return;
+  if (view->sign == 0 && (action == BT_ACTION_OTHER_RUN || action == BT_ACTION_BY_STAGE)) {
+    bt_view_say(view, "there is one run: bubbletop view A B shows two");
+    return;
+  }
   if (!bt_action_works(view, action)) {
     bt_view_say(view, "that is for the timeline: v goes on to it");
     return;

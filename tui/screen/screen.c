@@ -3,6 +3,7 @@
 #include "tui/screen/chrome.h"
 #include "tui/screen/gantt.h"
 #include "tui/screen/page.h"
+#include "tui/screen/pair.h"
 #include "tui/screen/text.h"
 
 static bt_status draw_rows(bt_view *view, bt_grid *grid) {
@@ -42,6 +43,41 @@ static void hint_shift(bt_view *view, bt_grid *grid) {
   view->drawn_top = view->top_row;
 }
 
+/* Help, and the other views than the timeline. */
+static bt_status draw_page(bt_view *view, bt_grid *grid) {
+  if (view->help) {
+    bt_chrome_help(view, grid);
+    return BT_OK;
+  }
+  bt_chrome_footer(view, grid);
+  return bt_page_draw(view, grid);
+}
+
+static bt_status draw_pair(bt_view *view, bt_grid *grid) {
+  bt_view *focus = bt_pair_focus(view);
+  bt_status status = bt_pair_update(view, grid->rows, grid->columns);
+  if (status != BT_OK) return status;
+  if (view->help || view->page != BT_PAGE_TIMELINE) {
+    bt_chrome_header(focus, grid);
+    return draw_page(view->help ? view : focus, grid);
+  }
+  bt_pair_header(view, grid);
+  bt_chrome_axis(focus->width > 0 || view->width == 0 ? focus : view, grid);
+  status = bt_pair_rows(view, grid);
+  if (view->width == 0 && view->other->width == 0) say_nothing_yet(view, grid);
+  grid->cursor_row = -1;
+  size_t count;
+  const bt_slot *slots = bt_pair_slots(view, &count);
+  for (size_t i = 0; i < count; i++) {
+    if (slots[i].view != focus || slots[i].row == NULL || slots[i].row != bt_view_row(focus)) continue;
+    if (slots[i].height > 0 && !focus->parked) grid->cursor_row = slots[i].y + (view->height - 1) / 2;
+    grid->cursor_column = view->left + (focus->width > 0 ? bt_view_column(focus, focus->cursor.time) : 0);
+  }
+  if (bt_pair_moved_along(view)) hint_shift(focus, grid);
+  bt_pair_bottom(view, grid);
+  return status;
+}
+
 bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
   bt_status status = bt_grid_resize(grid, rows, columns);
   if (status != BT_OK) return status;
@@ -51,17 +87,11 @@ bt_status bt_screen_draw(bt_view *view, bt_grid *grid, int rows, int columns) {
     bt_chrome_too_small(grid);
     return BT_OK;
   }
+  if (view->other != NULL) return draw_pair(view, grid);
   status = bt_view_update(view, rows, columns);
   if (status != BT_OK) return status;
   bt_chrome_header(view, grid);
-  if (view->help) {
-    bt_chrome_help(view, grid);
-    return BT_OK;
-  }
-  if (view->page != BT_PAGE_TIMELINE) {
-    bt_chrome_footer(view, grid);
-    return bt_page_draw(view, grid);
-  }
+  if (view->help || view->page != BT_PAGE_TIMELINE) return draw_page(view, grid);
   bt_chrome_axis(view, grid);
   status = draw_rows(view, grid);
   if (view->width == 0) say_nothing_yet(view, grid);

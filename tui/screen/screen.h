@@ -14,4 +14,8 @@ void bt_screen_mouse(bt_view *view, const bt_mouse *mouse);
 /* Handles one key: changes the view, or says why not in its message line. */
 void bt_screen_key(bt_view *view, bt_key key);
 
+/* The same for one run of two (pair.h). */
+void bt_view_key(bt_view *view, bt_key key);
+void bt_view_mouse(bt_view *view, const bt_mouse *mouse);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tui/analysis/lod_cut.h"
+#include "tui/screen/pair.h"
 #include "tui/screen/text.h"
 
 void bt_view_init(bt_view *view, const bt_theme *theme) {
@@ -28,6 +29,7 @@ void bt_view_free(bt_view *view) {
   bt_ages_free(&view->ages);
   free(view->open_stages);
   free(view->matrix);
+  bt_pair_free(view->pair);
   for (size_t i = 0; i < view->memo_count; i++)
     bt_lod_memo_free(&view->memos[i]);
   free(view->memos);
@@ -61,6 +63,10 @@ const bt_row *bt_view_row(const bt_view *view) {
       return row;
   }
   return NULL;
+}
+
+bool bt_view_is_here(const bt_view *view, const bt_row *row) {
+  return !view->unfocused && bt_view_row(view) == row;
 }
 
 /* --- the extent of the data, and the place of the picture ------------------------------------------------------------ */

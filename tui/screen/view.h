@@ -105,6 +105,17 @@ typedef struct bt_view {
   size_t open_count, open_capacity;
   size_t top_row;
 
+  /* two runs, one above the other (pair.h); `other` is set by the program before the first frame */
+  struct bt_view *other; /* the second run's, borrowed; NULL: one run, or this is the second one */
+  char sign; /* 'A', 'B': of the run among the two; 0: there is one */
+  bool unfocused; /* the cursor is in the other run */
+  bool by_stage; /* rows stage by stage, otherwise run by run */
+  bool realign; /* moved to a step, at which the other run is to be aligned */
+  struct bt_pair *pair; /* of the first run's view */
+  bool twinned; /* the other run's op that is under the cursor: it is shown here too */
+  size_t twin_rank, twin_span;
+  char note[96]; /* of the op under the cursor, for the line that tells of it; empty: none */
+
   /* other views than the timeline: what is selected in each */
   bt_page page;
   bool page_fresh; /* just come to: the selection goes to where the timeline's cursor is */
@@ -164,8 +175,10 @@ bt_status bt_view_update(bt_view *view, int screen_rows, int screen_columns);
 int64_t bt_view_end(const bt_view *view);
 /* The column of a time, clamped to [-1, columns]. */
 int bt_view_column(const bt_view *view, int64_t time);
-/* The rank of the cursor's row, or NULL. */
+/* The row of the cursor, or NULL. */
 const bt_row *bt_view_row(const bt_view *view);
+/* Whether the cursor is to be seen in that row. */
+bool bt_view_is_here(const bt_view *view, const bt_row *row);
 /* Opens a stage's row into its lanes, or closes it. */
 void bt_view_open(bt_view *view, int32_t stage, bool open);
 /* Advances the replay clock by real time. True when something changed. */
