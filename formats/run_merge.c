@@ -6,7 +6,6 @@
 
 #include "formats/run_private.h"
 
-enum { WAITING_SHARE = 16 };
 /* Records reach the file at most about this long after they end; open spans are reported after 1 s. */
 static const int64_t unsettled = INT64_C(3000000000);
 
@@ -132,27 +131,17 @@ bt_status bt_run_merge_ring(void *context, uint32_t ring, uint64_t number, const
   return status;
 }
 
-bt_status bt_run_settle(bt_run *run, bt_rank *rank, bool over) {
-  int64_t horizon = INT64_MAX;
-  if (!over) {
-    horizon = rank->heartbeat > INT64_MIN + unsettled ? rank->heartbeat - unsettled : INT64_MIN;
-    for (size_t i = 0; i < rank->open_count; i++) {
-      if (rank->open[i].event.start < horizon) horizon = rank->open[i].event.start;
-    }
+/* No span that starts before it is expected any more. */
+static int64_t horizon_of(const bt_rank *rank) {
+  int64_t horizon = rank->heartbeat > INT64_MIN + unsettled ? rank->heartbeat - unsettled : INT64_MIN;
+  for (size_t i = 0; i < rank->open_count; i++) {
+    if (rank->open[i].event.start < horizon) horizon = rank->open[i].event.start;
   }
-  return bt_trace_settle(run->trace, rank, horizon);
+  return horizon;
 }
 
-/* True when much is waiting to be settled: doing it at each piece would cost a long disordered stream the square of its
- * length. Somebody who reads beside (there is a lock) must find it settled at all times. */
-static bool is_settling_due(const bt_run *run, const bt_rank *rank) {
-  size_t waiting = rank->step_count - rank->step_sorted + rank->mark_count - rank->mark_sorted;
-  size_t settled = rank->step_sorted + rank->mark_sorted;
-  for (int lane = 0; lane < BT_LANE_COUNT; lane++) {
-    waiting += rank->tracks[lane].pending;
-    settled += rank->tracks[lane].count;
-  }
-  return run->options.lock != NULL || waiting * WAITING_SHARE >= settled;
+bt_status bt_run_settle(bt_run *run, bt_rank *rank, bool over) {
+  return bt_trace_settle(run->trace, rank, over ? INT64_MAX : horizon_of(rank));
 }
 
 void bt_run_note_last(bt_run_life *life, bt_rank *rank) {
@@ -167,16 +156,29 @@ static bt_status parse(bt_run *run, bt_merge *merge, int64_t now) {
   if (merge->rank != NULL) {
     status = bt_stream_parse(&merge->stream->stream, &run->io, now, take_block, merge);
     bt_run_note_last(merge->life, merge->rank);
-    bt_status settled = is_settling_due(run, merge->rank) ? bt_run_settle(run, merge->rank, false) : BT_OK;
+    bt_status settled = bt_trace_settle_lazily(run->trace, merge->rank, horizon_of(merge->rank));
     if (status == BT_OK) status = settled;
   }
   bt_run_unlock(run);
   return status;
 }
 
+/* No more comes for now: what was left pending is merged. */
+static bt_status settle_rest(bt_run *run, const bt_run_rank *rank) {
+  const bt_rank *known = bt_trace_find(run->trace, rank->rank);
+  bool pending = false;
+  for (int lane = 0; lane < BT_LANE_COUNT && known != NULL; lane++) {
+    pending |= known->tracks[lane].pending > 0;
+  }
+  if (!pending) return BT_OK;
+  bt_run_lock(run);
+  bt_status status = bt_run_settle(run, bt_trace_rank(run->trace, rank->rank), false);
+  bt_run_unlock(run);
+  return status;
+}
+
 bt_status bt_run_read_stream(bt_run *run, bt_run_rank *rank, bt_run_life *life, bt_run_stream *stream, uint64_t *budget,
                              int64_t now, bt_error *error) {
-  (void)rank;
   bt_merge merge = {.run = run, .life = life, .stream = stream};
   bt_status status = BT_OK;
   while (status == BT_OK && *budget > 0) {
@@ -192,10 +194,8 @@ bt_status bt_run_read_stream(bt_run *run, bt_run_rank *rank, bt_run_life *life, 
     status = parse(run, &merge, now);
     if (status == BT_ERR_NOMEM) (void)bt_fail(error, status, "memory is short for this run");
   }
-  if (run->options.lock == NULL && merge.rank != NULL && status >= 0) {
-    bt_status settled = bt_run_settle(run, merge.rank, false);
-    if (settled != BT_OK) return bt_fail(error, settled, "memory is short for this run");
-  }
+  if (status != BT_OK && status != BT_ERR_NOMEM && settle_rest(run, rank) != BT_OK)
+    return bt_fail(error, BT_ERR_NOMEM, "memory is short for this run");
   if (status == BT_AGAIN && bt_stream_wants_heal(&stream->stream, now)) {
     merge.locking = true;
     bt_status healed = bt_stream_heal(&stream->stream, &run->io, now, take_block, &merge);

@@ -2,8 +2,8 @@
  *
  * Filled record by record (from streams, rings, importers or tests), read by tui/. Spans are 24 bytes, kept per rank and
  * lane class, sorted by (start, longer first). They arrive by end and from several rings, so the newest part is still
- * unsettled: everything before bt_track.settled will not move again unless damage repair brings old spans
- * (then `bt_trace.reordered` counts up and indexes must be rebuilt).
+ * unsettled: everything before bt_track.settled will not move again unless a disordered stream or damage repair brings old
+ * spans (then `bt_trace.reordered` counts up, and indexes begin anew where bt_track_moved says).
  *
  * Ownership: the trace owns everything it hands out; pointers are valid until the next bt_trace_* call that is not const.
  * Not thread-safe: one thread at a time, readers included (tui/ holds a lock).
@@ -65,6 +65,13 @@ typedef struct bt_span_more {
 #define BT_MORE_OWN (UINT32_C(1) << 31)
 enum { BT_MORE_SHARED = 1 << 15 };
 
+enum { BT_TRACK_MOVES = 4 }; /* older ones are kept together */
+
+typedef struct bt_track_move {
+  uint64_t number; /* of bt_track.moves */
+  size_t place;
+} bt_track_move;
+
 typedef struct bt_track {
   bt_span *spans;
   size_t count, capacity;
@@ -74,10 +81,13 @@ typedef struct bt_track {
   bt_span_more *own; /* of single spans: long ones, and when there is no more room in `shared` */
   size_t own_count, own_capacity;
   int64_t longest; /* longest duration of any span: a bound for searches */
+  uint64_t moves; /* counts how often settled spans had to move */
   /* private: spans added and not merged yet lie behind `count`; hash table of `shared` (a power of two of places, 0 free),
    * and which was used last by each kind */
   size_t pending;
   bool pending_unsorted;
+  bt_track_move lowest[BT_TRACK_MOVES]; /* by rising number and rising place: the lowest place since each number */
+  unsigned lowest_count;
   uint16_t *shared_table;
   size_t shared_table_size;
   uint16_t shared_last[8]; /* by kind, modulo */
@@ -257,6 +267,8 @@ bt_status bt_trace_add(bt_trace *trace, bt_rank *rank, uint32_t life, uint32_t r
  * span that starts before it will be added any more as far as the caller knows (INT64_MIN: nothing is settled,
  * INT64_MAX: all is). */
 bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon);
+/* The same, but spans that lie far back wait until there are many: call bt_trace_settle when no more come for now. */
+bt_status bt_trace_settle_lazily(bt_trace *trace, bt_rank *rank, int64_t horizon);
 
 static inline int64_t bt_span_duration(const bt_track *track, const bt_span *span) {
   return span->duration32 != UINT32_MAX ? (int64_t)span->duration32 : track->own[span->more - BT_MORE_OWN].duration;
@@ -293,6 +305,10 @@ static inline int32_t bt_trace_peer(const bt_rank *rank, uint32_t group, int32_t
 }
 /* The same of a span that has not ended. */
 int32_t bt_trace_open_peer(const bt_rank *rank, const bt_open_span *open);
+
+/* The first index whose span may be another than when bt_track.moves was `since`, of those that were settled then; SIZE_MAX:
+ * all are as they were. */
+size_t bt_track_moved(const bt_track *track, uint64_t since);
 
 /* First index whose span starts at or after `time`. */
 size_t bt_track_lower_bound(const bt_track *track, int64_t time);

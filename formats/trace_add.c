@@ -328,13 +328,13 @@ static void drop_ended_open(bt_rank *rank) {
   rank->open_count = kept;
 }
 
-bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon) {
+static bt_status settle(bt_trace *trace, bt_rank *rank, int64_t horizon, bool lazily) {
   bool reordered = false;
   bt_status status = BT_OK;
   for (int lane = 0; lane < BT_LANE_COUNT; lane++) {
     bt_track *track = &rank->tracks[lane];
     size_t before = track->count;
-    if (!bt_track_settle(track, horizon, &reordered)) status = BT_ERR_NOMEM;
+    if (!bt_track_settle(track, horizon, lazily, &reordered)) status = BT_ERR_NOMEM;
     trace->span_count += track->count - before;
   }
   sort_steps(rank);
@@ -343,4 +343,12 @@ bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon) {
   trace->generation++;
   if (reordered) trace->reordered++;
   return status;
+}
+
+bt_status bt_trace_settle(bt_trace *trace, bt_rank *rank, int64_t horizon) {
+  return settle(trace, rank, horizon, false);
+}
+
+bt_status bt_trace_settle_lazily(bt_trace *trace, bt_rank *rank, int64_t horizon) {
+  return settle(trace, rank, horizon, true);
 }

@@ -4,7 +4,10 @@
 
 #include "formats/array.h"
 
-enum { NEAR = 16 }; /* spans that a late one is moved back over at once: nested spans end first, so they come first */
+enum {
+  NEAR = 16, /* spans that a late one is moved back over at once: nested spans end first, so they come first */
+  SHARE = 16 /* spans that may have to move for each that is merged */
+};
 
 bool bt_track_grow(bt_track *track) {
   return bt_array_reserve(&track->spans, &track->capacity, track->count + track->pending + 1, sizeof(bt_span));
@@ -93,8 +96,43 @@ static bool sort_pending(bt_track *track) {
   return true;
 }
 
-bool bt_track_settle(bt_track *track, int64_t horizon, bool *reordered) {
+/* Of moves that did not go lower than a later one, only that counts. */
+static void note_move(bt_track *track, size_t place) {
+  bt_track_move *lowest = track->lowest;
+  unsigned count = track->lowest_count;
+  while (count > 0 && lowest[count - 1].place >= place)
+    count--;
+  if (count == BT_TRACK_MOVES) { /* the two oldest become one */
+    lowest[1].place = lowest[0].place;
+    memmove(lowest, lowest + 1, (BT_TRACK_MOVES - 1) * sizeof *lowest);
+    count--;
+  }
+  lowest[count] = (bt_track_move){++track->moves, place};
+  track->lowest_count = count + 1;
+}
+
+size_t bt_track_moved(const bt_track *track, uint64_t since) {
+  unsigned i = 0;
+  while (i < track->lowest_count && track->lowest[i].number <= since)
+    i++;
+  return i < track->lowest_count ? track->lowest[i].place : SIZE_MAX;
+}
+
+/* Whether merging the pending part would move many more spans than it has. */
+static bool is_dear(const bt_track *track) {
+  if (track->pending * SHARE >= track->count) return false;
+  const bt_span *pending = &track->spans[track->count];
+  int64_t first = pending[0].start;
+  for (size_t i = 1; i < track->pending && track->pending_unsorted; i++) {
+    if (pending[i].start < first) first = pending[i].start;
+  }
+  return track->count - bt_track_lower_bound(track, first) > track->pending * SHARE;
+}
+
+bool bt_track_settle(bt_track *track, int64_t horizon, bool lazily, bool *reordered) {
   if (track->pending > 0) {
+    if (lazily && is_dear(track))
+      return true; /* what is settled stays as it is: what waits may begin before the horizon */
     if (track->pending_unsorted && !sort_pending(track)) return false;
     size_t middle = track->count;
     size_t end = middle + track->pending;
@@ -111,6 +149,7 @@ bool bt_track_settle(bt_track *track, int64_t horizon, bool *reordered) {
     }
     if (low < track->settled) {
       track->settled = low;
+      note_move(track, low);
       *reordered = true;
     }
     track->count = end;

@@ -34,9 +34,10 @@ static inline void bt_track_commit(bt_track *track) {
   if (track->pending++ > 0 && bt_span_before(track, span, span - 1)) bt_track_sift(track);
 }
 
-/* Merges the pending part into the sorted one. `reordered` is set when a settled span had to move.
- * False: memory is short, nothing changed. */
-bool bt_track_settle(bt_track *track, int64_t horizon, bool *reordered);
+/* Merges the pending part into the sorted one. `reordered` is set when a settled span had to move. `lazily`: it is left
+ * pending while it is small beside what it would have to be merged with, so that a disordered track as a whole costs a
+ * multiple of its length. False: memory is short, nothing changed. */
+bool bt_track_settle(bt_track *track, int64_t horizon, bool lazily, bool *reordered);
 
 void bt_track_free(bt_track *track);
 

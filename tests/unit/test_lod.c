@@ -227,6 +227,53 @@ static void test_growing(void **unused) {
   }
 }
 
+static void check_equal(const bt_lod *lod, const bt_lod *fresh, const bt_track *track, uint64_t *random) {
+  assert_int_equal(lod->leaf_count, fresh->leaf_count);
+  int64_t last = track->spans[track->count - 1].start;
+  for (int i = 0; i < 40; i++) {
+    int64_t from = next_random(random) % (uint32_t)last, to = next_random(random) % (uint32_t)last;
+    bt_lod_sum a, b;
+    bt_lod_range(lod, track, from, to, &a);
+    bt_lod_range(fresh, track, from, to, &b);
+    assert_memory_equal(a.busy, b.busy, sizeof a.busy);
+    assert_int_equal(a.starts, b.starts);
+    int64_t start[2], end[2];
+    bool found = bt_lod_longest_gap(lod, track, from, to, &start[0], &end[0]);
+    assert_int_equal(bt_lod_longest_gap(fresh, track, from, to, &start[1], &end[1]), found);
+    if (found) assert_int_equal(end[0] - start[0], end[1] - start[1]);
+  }
+}
+
+/* Every batch brings spans that lie behind what was settled, some hundred spans back: the index is what a fresh one would be,
+ * and work grows with the length of the run, not with its square. */
+static void test_disordered(void **unused) {
+  (void)unused;
+  enum { BATCHES = 400, BATCH = 100, BACK = 300 };
+  uint64_t random = 3;
+  bt_trace *trace;
+  bt_lod_set set = {0};
+  assert_int_equal(bt_trace_new(&trace), BT_OK);
+  bt_rank *rank = bt_trace_rank(trace, 0);
+  const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
+  for (int64_t i = 0; i < BATCHES * BATCH; i++) {
+    int64_t back = i % BATCH < 3 && i >= BACK ? BACK * 10 + 3 : 0;
+    add(trace, compute_kinds[next_random(&random) % 9], i * 10 - back, 1 + next_random(&random) % 30);
+    if (i % BATCH != BATCH - 1) continue;
+    assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+    const bt_lod *lod = index_of(trace, &set, 1000);
+    if (i / BATCH % 40 != 0) continue;
+    bt_lod fresh = {0};
+    bool done;
+    assert_int_equal(bt_lod_update(&fresh, track, 0, &done), BT_OK);
+    check_equal(lod, &fresh, track, &random);
+    bt_lod_free(&fresh);
+  }
+  assert_int_equal(trace->reordered, BATCHES - BACK / BATCH);
+  assert_in_range(set.ranks[0].lanes[BT_LANE_COMPUTE].built, 1, BATCHES * ((BATCH + BACK) / BT_LOD_LEAF + 6));
+  bt_lod_set_free(&set);
+  bt_trace_free(trace);
+}
+
 static void test_deep_nest(void **unused) {
   (void)unused;
   bt_trace *trace;
@@ -288,11 +335,8 @@ static void test_edges(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_against_brute_force),
-      cmocka_unit_test(test_growing),
-      cmocka_unit_test(test_deep_nest),
-      cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_edges),
+      cmocka_unit_test(test_against_brute_force), cmocka_unit_test(test_growing), cmocka_unit_test(test_disordered),
+      cmocka_unit_test(test_deep_nest),           cmocka_unit_test(test_memory),  cmocka_unit_test(test_edges),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,8 @@ static void merging_equals_sorting(void **state) {
       all[i] = (plain){clock[ring] - back, duration};
       if (duration > longest) longest = duration;
       add_span(trace, rank, BT_F, all[i].start, duration);
-      if (next_random() % 100 == 0) assert_int_equal(bt_trace_settle(trace, rank, clock[ring] - 500), BT_OK);
+      if (next_random() % 100 != 0) continue;
+      assert_int_equal((round < 4 ? bt_trace_settle : bt_trace_settle_lazily)(trace, rank, clock[ring] - 500), BT_OK);
     }
     assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
     qsort(all, SPANS, sizeof *all, compare_plain);
@@ -101,6 +102,69 @@ static void settled_spans_stay(void **state) {
   assert_int_equal(trace->reordered, 1);
   assert_int_equal(track->spans[4].start, 33);
   assert_int_equal(track->settled, 62);
+  bt_trace_free(trace);
+}
+
+/* What moved since when is told; of far too many moves, at least that. */
+static void moves_are_told(void **state) {
+  (void)state;
+  enum { MOVES = 40 };
+  bt_trace *trace;
+  assert_int_equal(bt_trace_new(&trace), BT_OK);
+  bt_rank *rank = bt_trace_rank(trace, 0);
+  const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
+  size_t places[MOVES], exact = 0;
+  for (int64_t i = 0; i < 1000; i++)
+    add_span(trace, rank, BT_F, i * 1000, 5);
+  assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+  assert_int_equal(bt_track_moved(track, 0), SIZE_MAX);
+  for (int move = 0; move < MOVES; move++) {
+    int64_t start = (int64_t)(next_random() % 990000) / 1000 * 1000 + move + 1;
+    places[move] = bt_track_lower_bound(track, start);
+    add_span(trace, rank, BT_B, start, 1);
+    assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+    assert_int_equal(track->moves, move + 1);
+    assert_int_equal(bt_track_moved(track, track->moves), SIZE_MAX);
+    assert_int_equal(bt_track_moved(track, track->moves - 1), places[move]);
+    size_t lowest = SIZE_MAX;
+    for (int since = move; since >= 0; since--) {
+      if (places[since] < lowest) lowest = places[since];
+      assert_true(bt_track_moved(track, (uint64_t)since) <= lowest);
+      exact += bt_track_moved(track, (uint64_t)since) == lowest;
+    }
+    assert_int_equal(bt_track_moved(track, 0), lowest);
+  }
+  assert_in_range(exact, MOVES * MOVES / 4, MOVES * MOVES);
+  bt_trace_free(trace);
+}
+
+/* Spans that lie far back wait until there are many, whatever is asked of them at last. */
+static void far_spans_wait(void **state) {
+  (void)state;
+  bt_trace *trace;
+  assert_int_equal(bt_trace_new(&trace), BT_OK);
+  bt_rank *rank = bt_trace_rank(trace, 0);
+  const bt_track *track = &rank->tracks[BT_LANE_COMPUTE];
+  for (int64_t i = 0; i < 10000; i++)
+    add_span(trace, rank, BT_F, i * 10, 5);
+  assert_int_equal(bt_trace_settle_lazily(trace, rank, 50000), BT_OK);
+  assert_int_equal(track->count, 10000);
+  add_span(trace, rank, BT_F, 99985, 5); /* near */
+  assert_int_equal(bt_trace_settle_lazily(trace, rank, 50000), BT_OK);
+  assert_int_equal(track->count, 10001);
+  size_t merged = 0;
+  for (int64_t i = 0; i < 2000; i++) {
+    add_span(trace, rank, BT_F, 20005 - i * 10, 3);
+    assert_int_equal(bt_trace_settle_lazily(trace, rank, 90000), BT_OK);
+    if (track->count == 10002 + (size_t)i) merged++;
+    if (track->pending > 0) assert_int_equal(track->settled, bt_track_lower_bound(track, merged > 0 ? 90000 : 50000));
+  }
+  assert_in_range(merged, 1, 5);
+  assert_int_equal(bt_trace_settle(trace, rank, INT64_MAX), BT_OK);
+  assert_int_equal(track->count, 12001);
+  assert_int_equal(track->settled, 12001);
+  for (size_t i = 1; i < track->count; i++)
+    assert_true(track->spans[i - 1].start <= track->spans[i].start);
   bt_trace_free(trace);
 }
 
@@ -378,6 +442,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(merging_equals_sorting),
       cmocka_unit_test(settled_spans_stay),
+      cmocka_unit_test(moves_are_told),
+      cmocka_unit_test(far_spans_wait),
       cmocka_unit_test(extremes_fit),
       cmocka_unit_test(steps_find_their_ends),
       cmocka_unit_test(open_spans_give_way),

@@ -20,8 +20,9 @@ libanalysis_la_SOURCES += \
 	tui/analysis/accounting_causes.c tui/analysis/accounting_medians.c \
 	tui/analysis/accounting_medians.h tui/analysis/accounting_lanes.c \
 	tui/analysis/gaps.h tui/analysis/gaps.c
-libanalysis_la_SOURCES += tui/analysis/lod.c tui/analysis/lod.h tui/analysis/lod_memo.c tui/analysis/lod_memo.h \
-	tui/analysis/lod_cut.c tui/analysis/lod_cut.h
+libanalysis_la_SOURCES += tui/analysis/lod.c tui/analysis/lod.h tui/analysis/lod_build.c tui/analysis/lod_gaps.c \
+	tui/analysis/lod_set.c tui/analysis/lod_sweep.c tui/analysis/lod_sweep.h tui/analysis/lod_memo.c \
+	tui/analysis/lod_memo.h tui/analysis/lod_cut.c tui/analysis/lod_cut.h
 libanalysis_la_SOURCES += \
 	tui/analysis/clocks.h tui/analysis/clocks_private.h tui/analysis/clocks.c tui/analysis/clocks_points.c \
 	tui/analysis/clocks_line.c

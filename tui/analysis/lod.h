@@ -53,17 +53,19 @@ typedef struct bt_lod {
   size_t leaf_count, leaf_capacity;
   size_t settled_leaves; /* these stay at the next update */
   size_t seen_count, seen_settled; /* of the track at the last complete update */
+  uint64_t seen_moves; /* of the track at the last update */
+  uint64_t built; /* leaves built so far, again ones too */
   bt_lod_carried *pool;
   size_t pool_count, pool_capacity;
 } bt_lod;
 
 /* A zero-filled bt_lod is an empty index. */
 void bt_lod_free(bt_lod *lod);
-/* Forgets everything: for when settled spans have moved. */
-void bt_lod_reset(bt_lod *lod);
-/* Brings the index up to the track. At most about `budget` spans are indexed (0: no bound); `done` tells whether all are.
+/* Brings the index up to the track: only what was not settled, or moved nevertheless, is built anew. At most about `budget` spans are indexed (0: no bound); `done` tells whether all are.
  * BT_OK or BT_ERR_NOMEM (the index stays usable as it was). */
 bt_status bt_lod_update(bt_lod *lod, const bt_track *track, size_t budget, bool *done);
+/* True when an update would find nothing to do. */
+bool bt_lod_is_current(const bt_lod *lod, const bt_track *track);
 /* Bytes it holds. */
 size_t bt_lod_bytes(const bt_lod *lod);
 
@@ -117,6 +119,7 @@ typedef struct bt_lod_cut_leaf {
 typedef struct bt_lod_cut {
   bt_lod_cut_leaf *leaves; /* leaf i: before collective i * BT_LOD_CUT_LEAF */
   size_t count, capacity;
+  uint64_t seen_collectives, seen_compute; /* moves of these tracks when it was brought up last */
 } bt_lod_cut;
 
 /* The indexes of all ranks of a trace. A zero-filled set is empty. */
@@ -129,7 +132,6 @@ typedef struct bt_lod_rank {
 typedef struct bt_lod_set {
   bt_lod_rank *ranks; /* in the order of the trace's ranks */
   size_t count, capacity;
-  uint64_t reordered; /* of the trace when it was indexed */
   uint64_t generation; /* counts up with every change */
 } bt_lod_set;
 

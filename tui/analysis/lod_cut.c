@@ -14,10 +14,6 @@ void bt_lod_cut_free(bt_lod_cut *cut) {
   memset(cut, 0, sizeof *cut);
 }
 
-void bt_lod_cut_reset(bt_lod_cut *cut) {
-  cut->count = 0;
-}
-
 static bool blocks_by_domain(const bt_rank *rank, const bt_span *span) {
   const bt_span_more *more = bt_span_details(collectives_of(rank), span);
   if (more == NULL || more->group == 0 || more->group > rank->group_count) return false;
@@ -78,10 +74,27 @@ static int64_t settled_until(const bt_track *ops) {
   return ops->settled == 0 ? INT64_MIN : ops->spans[ops->settled - 1].start;
 }
 
+/* Forgets the leaves that collectives or ops lie before which have moved. */
+static void forget_moved(bt_lod_cut *cut, const bt_rank *rank) {
+  const bt_track *collectives = collectives_of(rank), *ops = &rank->tracks[BT_LANE_COMPUTE];
+  size_t first = bt_track_moved(collectives, cut->seen_collectives);
+  size_t op = bt_track_moved(ops, cut->seen_compute);
+  if (op < ops->count) {
+    int64_t from;
+    if (__builtin_sub_overflow(ops->spans[op].start, collectives->longest, &from)) from = INT64_MIN;
+    size_t reaching = bt_track_lower_bound(collectives, from);
+    if (reaching < first) first = reaching;
+  }
+  if (first / BT_LOD_CUT_LEAF + 1 < cut->count) cut->count = first / BT_LOD_CUT_LEAF + 1;
+  cut->seen_collectives = collectives->moves;
+  cut->seen_compute = ops->moves;
+}
+
 bt_status bt_lod_cut_update(bt_lod_cut *cut, const bt_rank *rank, const bt_lod *compute, size_t budget, bool *done) {
   const bt_track *collectives = collectives_of(rank);
   bt_lod_cut_leaf state = {.until = INT64_MIN};
   *done = true;
+  forget_moved(cut, rank);
   if (collectives->settled < BT_LOD_CUT_LEAF) return BT_OK;
   if (cut->count == 0 && push(cut, &state) == NULL) return BT_ERR_NOMEM;
   state = cut->leaves[cut->count - 1];

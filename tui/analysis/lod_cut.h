@@ -13,8 +13,6 @@
 
 /* A zero-filled bt_lod_cut is empty. */
 void bt_lod_cut_free(bt_lod_cut *cut);
-/* Forgets everything: for when settled spans have moved. */
-void bt_lod_cut_reset(bt_lod_cut *cut);
 /* Brings it up to the settled part of the rank's tracks; `compute` is the whole index of its compute lane. At most about `budget`
  * collectives are looked at (0: no bound); `done`: no more can be now. BT_OK or BT_ERR_NOMEM (it stays usable). */
 bt_status bt_lod_cut_update(bt_lod_cut *cut, const bt_rank *rank, const bt_lod *compute, size_t budget, bool *done);
