@@ -9,7 +9,7 @@ libscreen_la_SOURCES = \
 	tui/screen/pair.c tui/screen/pair.h tui/screen/pair_draw.c tui/screen/pair_private.h tui/screen/pair_rows.c tui/screen/pair_twin.c tui/screen/detail.c tui/screen/detail.h tui/screen/chrome.c tui/screen/chrome.h \
 	tui/screen/bottom.c tui/screen/help.c tui/screen/jump.c tui/screen/input.c \
 	tui/screen/navigate.c tui/screen/navigate.h tui/screen/page.h tui/screen/page.c tui/screen/page_stages.c tui/screen/page_steps.c \
-	tui/screen/page_matrix.c tui/screen/search.c tui/screen/search.h \
+	tui/screen/page_matrix.c tui/screen/matrix.c tui/screen/matrix.h tui/screen/search.c tui/screen/search.h \
 	tui/screen/screen.c tui/screen/screen.h \
 	tui/screen/hang.c tui/screen/hang.h tui/screen/ages.c tui/screen/ages.h \
 	tui/screen/terminal.c tui/screen/terminal.h

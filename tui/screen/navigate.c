@@ -386,8 +386,11 @@ static void change(bt_view *view, bt_action action, unsigned count) {
     break;
   case BT_ACTION_SCOPE:
     if (view->page == BT_PAGE_MATRIX) {
-      view->matrix_bubble = !view->matrix_bubble;
-      bt_view_say(view, view->matrix_bubble ? "colours: bubble" : "colours: compute against the usual");
+      view->matrix_mode = (view->matrix_mode + 1) % BT_MATRIX_MODES;
+      bt_view_say(view, "colours: %s",
+                  view->matrix_mode == BT_MATRIX_BUBBLE  ? "bubble"
+                  : view->matrix_mode == BT_MATRIX_DELAY ? "how much later than other replicas it was done"
+                                                         : "compute against the usual");
       break;
     }
     view->scope = (view->scope + 1) % BT_SCOPE_COUNT;

@@ -1,155 +1,15 @@
-/* Stages x replicas, coloured by how long a rank computes against the usual, or by its bubble: a straggler stands out among
- * thousands of ranks. Where there are more replicas than columns, a cell shows the worst of several. */
+/* The matrix of stages x replicas as a page: a straggler stands out among thousands of ranks. Where there are more replicas
+ * than columns, a cell shows the worst of several. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tui/analysis/lod_cut.h"
+#include "tui/screen/matrix.h"
 #include "tui/screen/navigate.h"
 #include "tui/screen/page.h"
 #include "tui/screen/text.h"
 
 enum { LABELS = 8, LEVELS = 6, NUMBERS = 7 /* columns a cell with a number takes */ };
-
-/* One allocation. Cells are by stage, then replica. */
-struct bt_matrix {
-  int64_t from, to;
-  int64_t step; /* whose window that is; INT64_MIN: of none */
-  uint64_t generation, reordered;
-  bool complete; /* all ranks had come to `to`: it will not change */
-  size_t stages, replicas;
-  double usual; /* median of the longest compute of the cells */
-  size_t worst; /* the cell with the longest compute; SIZE_MAX none */
-  struct matrix_cell {
-    float compute, bubble; /* the longest of its ranks, ns; of all its ranks; NAN: no rank */
-    int32_t rank; /* that computes longest */
-    uint32_t members;
-  } cells[];
-};
-
-typedef struct matrix_cell matrix_cell;
-
-static int by_value(const void *a, const void *b) {
-  const float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_of(const bt_matrix *matrix) {
-  size_t total = matrix->stages * matrix->replicas, count = 0;
-  float *values = malloc((total + 1) * sizeof *values);
-  if (values == NULL) return 0;
-  for (size_t i = 0; i < total; i++) {
-    if (matrix->cells[i].members > 0) values[count++] = matrix->cells[i].compute;
-  }
-  qsort(values, count, sizeof *values, by_value);
-  double median = count == 0 ? 0 : (double)values[(count - 1) / 2];
-  free(values);
-  return median;
-}
-
-/* The row of a stage, by the rows of the screen (those of the replica that is shown). */
-static size_t row_of_stage(const bt_view *view, int32_t stage) {
-  size_t row = 0;
-  for (size_t i = 0; i < view->rows.count; i++) {
-    if (view->rows.items[i].is_lane) continue;
-    if (view->rows.items[i].stage == stage) return row;
-    row++;
-  }
-  return SIZE_MAX;
-}
-
-static int32_t stage_of_row(const bt_view *view, size_t row) {
-  for (size_t i = 0; i < view->rows.count; i++) {
-    if (!view->rows.items[i].is_lane && row-- == 0) return view->rows.items[i].stage;
-  }
-  return -1;
-}
-
-/* The last whole step, or what is visible where there is none. */
-static void range_of(bt_view *view, int64_t *from, int64_t *to, int64_t *id) {
-  size_t step;
-  *id = INT64_MIN;
-  *from = view->origin;
-  *to = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
-  if (bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &step)) {
-    *from = view->steps.items[step].from;
-    *to = view->steps.items[step].to;
-    *id = view->steps.items[step].id;
-  }
-}
-
-static int64_t busy_of(const bt_view *view, size_t r, int64_t from, int64_t to) {
-  bt_lod_sum sum;
-  bt_lod_compute(view->lods, view->trace, r, from, to, &sum);
-  return bt_lod_busy(&sum, BT_LANE_COMPUTE);
-}
-
-/* What a rank computed in the step. Replicas drift apart, so its part is between its own marks, where it has them. */
-static int64_t compute_of(const bt_view *view, const bt_matrix *matrix, size_t r) {
-  const bt_rank *rank = &view->trace->ranks[r];
-  for (size_t i = rank->step_count; matrix->step != INT64_MIN && i-- > 0;) {
-    const bt_step *step = &rank->steps[i];
-    if (step->id == matrix->step && step->begin != INT64_MIN && step->end != INT64_MIN)
-      return busy_of(view, r, step->begin, step->end);
-  }
-  return busy_of(view, r, bt_raw_time(rank, matrix->from), bt_raw_time(rank, matrix->to));
-}
-
-static void fill(bt_view *view, bt_matrix *matrix) {
-  int32_t stage = -1;
-  size_t row = SIZE_MAX;
-  matrix->complete = true;
-  for (size_t r = 0; r < view->trace->rank_count; r++) {
-    const bt_rank *rank = &view->trace->ranks[r];
-    int32_t replica = bt_rank_replica(rank);
-    if (row == SIZE_MAX || bt_rank_stage(rank) != stage) row = row_of_stage(view, stage = bt_rank_stage(rank));
-    if (row >= matrix->stages || replica < 0 || (size_t)replica >= matrix->replicas) continue;
-    float busy = (float)busy_of(view, r, bt_raw_time(rank, matrix->from), bt_raw_time(rank, matrix->to));
-    float bubble = 1 - busy / (float)bt_time_sub(matrix->to, matrix->from);
-    float compute = (float)compute_of(view, matrix, r);
-    matrix_cell *cell = &matrix->cells[row * matrix->replicas + (size_t)replica];
-    if (cell->members == 0 || compute > cell->compute) {
-      cell->compute = compute;
-      cell->rank = rank->rank;
-    }
-    cell->bubble = (cell->bubble * (float)cell->members + bubble) / (float)(cell->members + 1);
-    cell->members++;
-    if (rank->first > rank->last || bt_view_time(rank, rank->last) < matrix->to) matrix->complete = false;
-  }
-  matrix->usual = median_of(matrix);
-  matrix->worst = SIZE_MAX;
-  for (size_t i = 0; i < matrix->stages * matrix->replicas; i++) {
-    if (matrix->cells[i].members == 0) continue;
-    if (matrix->worst == SIZE_MAX || matrix->cells[i].compute > matrix->cells[matrix->worst].compute) matrix->worst = i;
-  }
-}
-
-static bt_status update(bt_view *view) {
-  int64_t from, to, step;
-  range_of(view, &from, &to, &step);
-  bt_matrix *matrix = view->matrix;
-  size_t stages = view->rows.stages, replicas = (size_t)view->rows.replicas;
-  if (replicas > view->trace->rank_count) replicas = view->trace->rank_count; /* a number that is not to be believed */
-  bool same = matrix != NULL && matrix->from == from && matrix->to == to && matrix->stages == stages &&
-              matrix->replicas == replicas && matrix->reordered == view->trace->reordered;
-  if (same && (matrix->complete || matrix->generation == view->trace->generation)) return BT_OK;
-  matrix = calloc(1, sizeof *matrix + stages * replicas * sizeof matrix->cells[0]);
-  if (matrix == NULL) return BT_ERR_NOMEM;
-  *matrix = (bt_matrix){.from = from,
-                        .to = to,
-                        .step = step,
-                        .generation = view->trace->generation,
-                        .reordered = view->trace->reordered,
-                        .stages = stages,
-                        .replicas = replicas};
-  free(view->matrix);
-  view->matrix = matrix;
-  fill(view, matrix);
-  return BT_OK;
-}
-
-/* --- the picture ------------------------------------------------------------------------------------------------------ */
 
 typedef struct layout { /* of the field: so many replicas a cell of so many columns */
   size_t columns, each;
@@ -168,48 +28,67 @@ static layout lay_out(const bt_view *view, const bt_matrix *matrix) {
   return l;
 }
 
-/* The cell of a group of replicas that computes longest (or has the largest bubble); NULL: none has a rank. */
-static const matrix_cell *worst_of(const bt_view *view, const bt_matrix *matrix, const layout *l, size_t row,
-                                   size_t column) {
-  const matrix_cell *worst = NULL;
+/* The worst cell of a group of replicas; NULL: none has a rank. */
+static const bt_matrix_cell *worst_of(const bt_view *view, const bt_matrix *matrix, const layout *l, size_t row,
+                                      size_t column) {
+  const bt_matrix_cell *worst = NULL;
   for (size_t i = column * l->each; i < (column + 1) * l->each && i < matrix->replicas; i++) {
-    const matrix_cell *cell = &matrix->cells[row * matrix->replicas + i];
+    const bt_matrix_cell *cell = &matrix->cells[row * matrix->replicas + i];
     if (cell->members == 0) continue;
-    bool worse = worst != NULL && (view->matrix_bubble ? cell->bubble > worst->bubble : cell->compute > worst->compute);
-    if (worst == NULL || worse) worst = cell;
+    if (worst == NULL || bt_matrix_value(view, cell) > bt_matrix_value(view, worst)) worst = cell;
   }
   return worst;
 }
 
-static const double slower[LEVELS] = {-1, 0.03, 0.07, 0.12, 0.2, 0.35};
-static const double bubbles[LEVELS] = {-9, 0.1, 0.2, 0.3, 0.45, 0.6};
-
-static double value_of(const bt_view *view, const bt_matrix *matrix, const matrix_cell *cell) {
-  if (view->matrix_bubble) return (double)cell->bubble;
-  return matrix->usual > 0 ? (double)cell->compute / matrix->usual - 1 : 0;
+/* The worst cell of all; NULL: there is none. */
+static const bt_matrix_cell *worst_of_all(const bt_view *view, const bt_matrix *matrix) {
+  const bt_matrix_cell *worst = NULL;
+  for (size_t i = 0; i < matrix->stages * matrix->replicas; i++) {
+    const bt_matrix_cell *cell = &matrix->cells[i];
+    if (cell->members == 0) continue;
+    if (worst == NULL || bt_matrix_value(view, cell) > bt_matrix_value(view, worst)) worst = cell;
+  }
+  return worst;
 }
 
+/* What a mode is called, and from which values on its colours begin. */
+static const struct {
+  const char *name;
+  bool is_signed;
+  double limits[LEVELS];
+} modes[BT_MATRIX_MODES] = {
+    [BT_MATRIX_COMPUTE] = {"compute against the usual", true, {-1, 0.03, 0.07, 0.12, 0.2, 0.35}},
+    [BT_MATRIX_BUBBLE] = {"bubble", false, {-9, 0.1, 0.2, 0.3, 0.45, 0.6}},
+    [BT_MATRIX_DELAY] = {"done later than other replicas, of a step", true, {-9, 0.02, 0.05, 0.1, 0.2, 0.4}},
+};
+
 static unsigned level_of(const bt_view *view, double value) {
-  const double *limits = view->matrix_bubble ? bubbles : slower;
+  const double *limits = modes[view->matrix_mode].limits;
   unsigned level = 0;
   while (level + 1 < LEVELS && value >= limits[level + 1])
     level++;
   return level;
 }
 
-static void put_cell(const bt_view *view, bt_grid *grid, int y, int x, const layout *l, const bt_matrix *matrix,
-                     const matrix_cell *cell, bool here) {
+/* "+12%" */
+static void say_percent(const bt_view *view, double value, const char *percent, char *out, size_t room) {
+  bool is_signed = modes[view->matrix_mode].is_signed;
+  (void)snprintf(out, room, is_signed ? "%+.0f%s" : "%.0f%s", value * 100, percent);
+}
+
+static void put_cell(const bt_view *view, bt_grid *grid, int y, int x, const layout *l, const bt_matrix_cell *cell,
+                     bool here) {
   bt_color color = BT_COLOR_DEFAULT, fg = BT_COLOR_FAINT;
   char text[16] = "";
   int width = l->width > 2 ? l->width - 1 : l->width; /* a seam where there is room */
   unsigned attributes = 0;
   if (cell != NULL) {
-    double value = value_of(view, matrix, cell);
+    double value = bt_matrix_value(view, cell);
     unsigned level = level_of(view, value);
     color = (bt_color)(BT_COLOR_HEAT + level);
     fg = level < 3 ? BT_COLOR_BAR_TEXT : BT_COLOR_DARK_TEXT;
     if (l->width >= NUMBERS)
-      (void)snprintf(text, sizeof text, view->matrix_bubble ? "%.0f%%" : "%+.0f%%", value * 100);
+      say_percent(view, value, "%", text, sizeof text);
     else if (!bt_theme_fine(&view->theme))
       (void)snprintf(text, sizeof text, "%u", level);
   } else {
@@ -243,17 +122,15 @@ static void put_axis(bt_grid *grid, int y, const layout *l, const bt_matrix *mat
 }
 
 static void put_legend(const bt_view *view, bt_grid *grid, int y, const layout *l) {
-  int x = 1 +
-          bt_grid_text(grid, y, 1, grid->columns, view->matrix_bubble ? "bubble" : "compute against the usual",
-                       BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0) +
-          2;
-  const double *limits = view->matrix_bubble ? bubbles : slower;
+  const double *limits = modes[view->matrix_mode].limits;
+  const char *name = modes[view->matrix_mode].name;
+  int x = 3 + bt_grid_text(grid, y, 1, grid->columns, name, BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
   for (unsigned level = 0; level < LEVELS && x + 12 < grid->columns; level++) {
     char text[24];
     if (level == 0)
       (void)snprintf(text, sizeof text, "below %.0f %%", limits[1] * 100);
     else
-      (void)snprintf(text, sizeof text, view->matrix_bubble ? "%.0f %%" : "+%.0f %%", limits[level] * 100);
+      say_percent(view, limits[level], " %", text, sizeof text);
     bt_color color = (bt_color)(BT_COLOR_HEAT + level);
     bt_grid_put(grid, y, x, bt_theme_fine(&view->theme) ? ' ' : '0' + level, BT_COLOR_DARK_TEXT, color, 0);
     bt_grid_put(grid, y, x + 1, ' ', BT_COLOR_DARK_TEXT, color, 0);
@@ -267,26 +144,28 @@ static void put_legend(const bt_view *view, bt_grid *grid, int y, const layout *
   }
 }
 
-static void say_cell(const bt_view *view, const bt_matrix *matrix, const matrix_cell *cell, const char *what, char *out,
-                     size_t room) {
+static void say_cell(const bt_view *view, const bt_matrix *matrix, const bt_matrix_cell *cell, const char *what,
+                     char *out, size_t room) {
   const char *sep = view->theme.utf8 ? " \u00b7 " : " - ";
   size_t at = (size_t)(cell - matrix->cells);
   char text[32];
   bt_text_append(out, room, "%sstage %d%sreplica %zu%srank %d%scompute %s", what,
-                 (int)stage_of_row(view, at / matrix->replicas), sep, at % matrix->replicas, sep, (int)cell->rank, sep,
-                 bt_text_duration(text, sizeof text, (int64_t)cell->compute));
+                 (int)bt_matrix_stage(view, at / matrix->replicas), sep, at % matrix->replicas, sep, (int)cell->rank,
+                 sep, bt_text_duration(text, sizeof text, (int64_t)cell->compute));
   double more = matrix->usual > 0 ? (double)cell->compute / matrix->usual - 1 : 0;
   bt_text_append(out, room, " (%+.1f %%)%sbubble %.1f %%", more * 100, sep, (double)cell->bubble * 100);
+  if (matrix->replicas < 2) return;
+  bt_text_append(out, room, "%sdelay %s", sep, bt_text_duration(text, sizeof text, (int64_t)cell->delay));
 }
 
 static bt_status draw(bt_view *view, bt_grid *grid, int top, int rows) {
-  bt_status status = update(view);
+  bt_status status = bt_matrix_update(view);
   if (status != BT_OK) return status;
   const bt_matrix *matrix = view->matrix;
   layout l = lay_out(view, matrix);
   size_t *at = &view->page_at[BT_PAGE_MATRIX], *first = &view->page_top[BT_PAGE_MATRIX];
   if (view->page_fresh) {
-    *at = row_of_stage(view, view->cursor.stage);
+    *at = bt_matrix_row(view, view->cursor.stage);
     view->page_column = (size_t)view->replica / l.each;
     view->page_fresh = false;
   }
@@ -297,20 +176,20 @@ static bt_status draw(bt_view *view, bt_grid *grid, int top, int rows) {
   height = height > 2 ? 2 : height < 1 ? 1 : height;
   bt_page_scroll(at, first, matrix->stages, shown);
   put_axis(grid, top, &l, matrix);
-  const matrix_cell *selected = NULL;
+  const bt_matrix_cell *selected = NULL;
   for (size_t row = *first; row < *first + shown && row < matrix->stages; row++) {
     int y = top + 1 + (int)(row - *first) * height;
     char text[16];
-    (void)snprintf(text, sizeof text, "%4d", (int)stage_of_row(view, row));
+    (void)snprintf(text, sizeof text, "%4d", (int)bt_matrix_stage(view, row));
     bt_grid_text(grid, y, 1, LABELS, text, row == *at ? BT_COLOR_STRONG : BT_COLOR_DEFAULT, BT_COLOR_DEFAULT,
                  row == *at ? BT_ATTR_BOLD : 0);
     if (row == *at)
       bt_grid_put(grid, y, 0, bt_theme_glyph(&view->theme, BT_GLYPH_POINTER), BT_COLOR_ALERT, BT_COLOR_DEFAULT, 1);
     for (size_t column = 0; column < l.columns; column++) {
-      const matrix_cell *cell = worst_of(view, matrix, &l, row, column);
+      const bt_matrix_cell *cell = worst_of(view, matrix, &l, row, column);
       bool here = row == *at && column == view->page_column;
       if (here) selected = cell;
-      put_cell(view, grid, y, LABELS + (int)column * l.width, &l, matrix, cell, here);
+      put_cell(view, grid, y, LABELS + (int)column * l.width, &l, cell, here);
     }
   }
   char line[256] = "", number[32];
@@ -320,7 +199,8 @@ static bt_status draw(bt_view *view, bt_grid *grid, int top, int rows) {
                  bt_text_duration(number, sizeof number, (int64_t)matrix->usual), matrix->stages, matrix->replicas);
   bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   line[0] = 0;
-  if (matrix->worst != SIZE_MAX) say_cell(view, matrix, &matrix->cells[matrix->worst], "longest  ", line, sizeof line);
+  const bt_matrix_cell *worst = worst_of_all(view, matrix);
+  if (worst != NULL) say_cell(view, matrix, worst, "worst    ", line, sizeof line);
   bt_grid_text(grid, y++, 1, grid->columns - 2, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   line[0] = 0;
   if (selected != NULL) say_cell(view, matrix, selected, "cursor   ", line, sizeof line);
@@ -338,11 +218,11 @@ static void move(bt_view *view, int64_t rows, int64_t columns) {
 static void open(bt_view *view) {
   if (view->matrix == NULL) return;
   layout l = lay_out(view, view->matrix);
-  const matrix_cell *cell = worst_of(view, view->matrix, &l, view->page_at[BT_PAGE_MATRIX], view->page_column);
+  const bt_matrix_cell *cell = worst_of(view, view->matrix, &l, view->page_at[BT_PAGE_MATRIX], view->page_column);
   if (cell == NULL) return;
   bt_navigate_remember(view);
   view->replica = (int32_t)((size_t)(cell - view->matrix->cells) % view->matrix->replicas);
-  view->cursor.stage = stage_of_row(view, view->page_at[BT_PAGE_MATRIX]);
+  view->cursor.stage = bt_matrix_stage(view, view->page_at[BT_PAGE_MATRIX]);
   view->cursor.rank = -1;
 }
 

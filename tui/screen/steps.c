@@ -68,8 +68,7 @@ static const bt_step *find_step(const bt_rank *rank, int64_t id, size_t hint) {
   return NULL;
 }
 
-/* First start and last end of the pipeline ops that begin in [begin, end). */
-static bool ops_extent(const bt_track *track, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
+bool bt_steps_extent(const bt_track *track, int64_t begin, int64_t end, int64_t *first, int64_t *last) {
   size_t from = bt_track_lower_bound(track, begin), to = bt_track_lower_bound(track, end);
   while (from < to && !bt_code_is_pipeline_op(track->spans[from].kind))
     from++;
@@ -100,7 +99,7 @@ static void compute_window(bt_step_window *window, size_t index, const bt_trace 
       continue;
     }
     int64_t first, last;
-    if (!ops_extent(&rank->tracks[BT_LANE_COMPUTE], step->begin, step->end, &first, &last)) continue;
+    if (!bt_steps_extent(&rank->tracks[BT_LANE_COMPUTE], step->begin, step->end, &first, &last)) continue;
     first = bt_view_time(rank, first);
     last = bt_view_time(rank, last);
     if (first < window->from) window->from = first;

@@ -39,6 +39,8 @@ bt_status bt_steps_update(bt_steps *steps, const bt_trace *trace, const bt_rows 
 /* The window of a step, computed now if it was not. */
 const bt_step_window *bt_steps_window(bt_steps *steps, size_t index, const bt_trace *trace, const bt_lod_set *lods,
                                       const bt_rows *rows);
+/* First start and last end of the pipeline ops of a track that begin in [begin, end), raw. False: there is none. */
+bool bt_steps_extent(const bt_track *track, int64_t begin, int64_t end, int64_t *first, int64_t *last);
 /* The last step that begins at or before `time`; false: none. */
 bool bt_steps_at(const bt_steps *steps, int64_t time, size_t *index);
 /* The newest complete step whose window ends by `clock`; false: none. */

@@ -22,7 +22,9 @@
 
 typedef enum bt_page { BT_PAGE_TIMELINE, BT_PAGE_STAGES, BT_PAGE_STEPS, BT_PAGE_MATRIX, BT_PAGE_COUNT } bt_page;
 
-typedef struct bt_matrix bt_matrix; /* page_matrix.c */
+typedef struct bt_matrix bt_matrix; /* matrix.h */
+
+typedef enum bt_matrix_mode { BT_MATRIX_COMPUTE, BT_MATRIX_BUBBLE, BT_MATRIX_DELAY, BT_MATRIX_MODES } bt_matrix_mode;
 
 typedef enum bt_scope { BT_SCOPE_STEP, BT_SCOPE_STEPS, BT_SCOPE_VISIBLE, BT_SCOPE_COUNT } bt_scope;
 
@@ -120,7 +122,7 @@ typedef struct bt_view {
   bt_page page;
   bool page_fresh; /* just come to: the selection goes to where the timeline's cursor is */
   size_t page_at[BT_PAGE_COUNT], page_top[BT_PAGE_COUNT], page_column;
-  bool matrix_bubble; /* coloured by bubble, otherwise by compute */
+  bt_matrix_mode matrix_mode; /* what its cells are coloured by */
 
   /* replay */
   bool replaying;
