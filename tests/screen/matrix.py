@@ -29,7 +29,7 @@ def reckon(lines, step):
             place[record["rank"]] = (record["stage"], record["replica"])
         elif record["type"] == "step" and record["step"] == step:
             marks[record["rank"]] = (record["begin_ns"], record["end_ns"])
-        elif record["type"] == "span" and record.get("lane") == "compute":
+        elif record["type"] == "span" and record.get("lane") == "compute" and record["kind"] != "GATE":
             ops[record["rank"]].append(record)
     compute, done = {}, {}
     for rank, at in place.items():
