@@ -10,7 +10,8 @@
  *   the stream is being captured into a graph   nothing is recorded and nothing is put into the graph; such spans are
  *       counted (graph_captured in bubbletop_stats and in the stream). A step that is one graph has no F or B here.
  *   the session is closed   spans whose events are not through by then are written with the host's times.
- *   the process is killed   spans whose events were not read yet are lost (a few milliseconds' worth).
+ *   the process is killed   spans whose events were not read yet come back with the host's times and that flag, once
+ *       recovered (bubbletop.h); those that had not ended on the host as open ones.
  *   it forks   as with all CUDA calls: the child is silent.
  * A span may be ended by another thread than the one that began it, on the same stream.
  */

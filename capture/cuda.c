@@ -5,6 +5,7 @@
 
 #include "capture/bubbletop_cuda.h"
 #include "capture/clock.h"
+#include "capture/cuda_pending.h"
 #include "capture/span.h"
 #include "capture/threads.h"
 
@@ -135,13 +136,17 @@ static bt_cuda_context *add_context(bt_cuda *cuda, bt_cu_context wanted) {
     context = calloc(1, sizeof *context);
     if (context != NULL) {
       context->context = wanted;
+      bt_cuda_pending_open(cuda->session, context);
       cuda->contexts[count] = context;
       __atomic_store_n(&cuda->context_count, count + 1, __ATOMIC_RELEASE);
     }
   }
-  if (context != NULL && !cuda->started && !cuda->stopping)
+  if (context != NULL && !cuda->started && !cuda->stopping) {
+    for (uint32_t i = 0; i < count; i++) /* of a session before */
+      bt_cuda_pending_open(cuda->session, cuda->contexts[i]);
     __atomic_store_n(&cuda->started, bt_session_thread(&cuda->thread, bt_cuda_poll, cuda, "bubbletop-gpu"),
                      __ATOMIC_RELEASE);
+  }
   bool usable = cuda->started;
   pthread_mutex_unlock(&cuda->lock);
   return usable ? context : NULL;
@@ -197,6 +202,7 @@ static void begin(bubbletop_session *session, bubbletop_cuda_span *span, bt_reco
   item->record = record;
   item->host_begin = item->host_end = bt_now();
   item->failed = cuda->driver->event_record(item->begin, stream) != BT_CU_OK;
+  bt_cuda_pending_begin(context, item, item);
   uint32_t generation = __atomic_add_fetch(&item->generation, 1, __ATOMIC_RELEASE);
   span->opaque[CUDA_STATE] = STATE_GPU;
   span->opaque[CUDA_ITEM] = (uint64_t)(uintptr_t)item;
@@ -273,6 +279,7 @@ void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind kind, bubbleto
   if (item == NULL || !bt_span_record_comm(cuda->session, &record, kind, where, comm)) return;
   if (item->record.code == 0) {
     item->record = record;
+    bt_cuda_pending_begin(context, item, item);
     return;
   }
   bt_cuda_item *more = bt_cuda_take(cuda, context);
@@ -285,6 +292,7 @@ void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind kind, bubbleto
   more->record = record;
   more->more = item->more;
   item->more = bt_cuda_index(context, more) + 1;
+  bt_cuda_pending_begin(context, more, item);
 }
 
 void bubbletop_cuda_end(bubbletop_cuda_span *span) {
@@ -300,8 +308,10 @@ void bubbletop_cuda_end(bubbletop_cuda_span *span) {
   if (!item->launched) record_end(cuda, item);
   /* the close takes items that have not ended, so only one of both gets it */
   if (__atomic_compare_exchange_n(&item->generation, &generation, generation + 1, false, __ATOMIC_ACQ_REL,
-                                  __ATOMIC_RELAXED))
+                                  __ATOMIC_RELAXED)) {
+    bt_cuda_pending_end(context, item);
     push(&context->ended, context, bt_cuda_index(context, item));
+  }
 }
 
 void bubbletop_cuda_end_after(bubbletop_cuda_span *span, void *stream) {
@@ -330,6 +340,8 @@ void bt_cuda_stop(bubbletop_session *session) {
 void bt_cuda_release(bubbletop_session *session) {
   bt_cuda *cuda = session->cuda;
   if (cuda == NULL) return;
+  for (uint32_t i = 0; i < cuda->context_count; i++)
+    bt_cuda_pending_close(session, cuda->contexts[i]);
   cuda->session = NULL;
   cuda->stopping = false;
   cuda->graph_captured = cuda->unknown = cuda->said_captured = 0;

@@ -34,6 +34,8 @@ typedef struct bt_cuda_context {
   uint64_t free, ended; /* atomic: tag << 32 | index + 1 */
   uint32_t used; /* atomic: items beyond were never taken */
   bt_cuda_item items[BT_CUDA_ITEMS];
+  bt_ring_head *pending; /* what a kill leaves of them (capture/cuda_pending.h); NULL: nothing */
+  uint32_t pending_room; /* items that have a slot there */
   /* the poller's */
   bt_cuda_clock clock;
   uint32_t first, last; /* its queue: index + 1, through `next` */

@@ -5,6 +5,7 @@
 #include "capture/bubbletop.h"
 #include "capture/clock.h"
 #include "capture/cuda.h"
+#include "capture/cuda_pending.h"
 #include "capture/threads.h"
 
 enum { BUSY_NAP_NS = 1000000, IDLE_NAP_NS = 10000000, BLOCKED = 32, REPORT_NS = 1000000000 };
@@ -53,7 +54,11 @@ static void record(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *item, 
   for (bt_cuda_item *each = item; each != NULL;) {
     bt_record made = each->record;
     made.code |= flags;
-    if (producer != NULL && each->record.code != 0) bt_producer_push(producer, begin, end - begin, made);
+    if (producer != NULL && each->record.code != 0) {
+      bt_cuda_pending_take(context, each, producer);
+      bt_producer_push(producer, begin, end - begin, made);
+    }
+    bt_cuda_pending_forget(context, each);
     bt_cuda_item *next = each->more != 0 ? &context->items[each->more - 1] : NULL;
     bt_cuda_give_back(context, each);
     each = next;

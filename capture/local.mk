@@ -9,6 +9,7 @@ libbubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
 libbubbletop_la_SOURCES = \
 	capture/bubbletop.h capture/bubbletop_tool.h capture/bubbletop_cuda.h capture/version.c \
 	capture/cuda.c capture/cuda.h capture/cuda_poll.c capture/cuda_clock.c capture/cuda_clock.h \
+	capture/cuda_pending.c capture/cuda_pending.h \
 	capture/cuda_driver.c capture/cuda_driver.h capture/span.h \
 	capture/session.c capture/session.h capture/process.c capture/process.h \
 	capture/threads.c capture/threads.h capture/producer.c capture/producer.h \

@@ -145,6 +145,12 @@ void bt_ring_unmap(bt_ring_head *ring, uint32_t capacity) {
   unmap(ring, ring_bytes(capacity));
 }
 
+void bt_ring_blank(bt_ring_head *ring, uint32_t capacity) {
+  uintptr_t before = (uintptr_t)ring % (uintptr_t)sysconf(_SC_PAGESIZE);
+  (void)mmap((uint8_t *)ring - before, ring_bytes(capacity) + before, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 void bt_ring_store_close(bt_ring_store *store, bool clean) {
   if (store->fd < 0) return;
   if (clean) {

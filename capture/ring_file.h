@@ -38,6 +38,9 @@ void bt_ring_store_publish(bt_ring_store *store, const bt_header *header, const 
 bt_ring_head *bt_ring_store_add(bt_ring_store *store, bool *recoverable);
 void bt_ring_unmap(bt_ring_head *ring, uint32_t capacity);
 
+/* Gives the ring's memory back and leaves its addresses: what is written there goes nowhere. */
+void bt_ring_blank(bt_ring_head *ring, uint32_t capacity);
+
 /* Lets go of the file, which ends the lock. `clean`: all is written, so the file is marked and removed. */
 void bt_ring_store_close(bt_ring_store *store, bool clean);
 

@@ -84,6 +84,24 @@ static bt_status save_open(void *context, uint32_t ring, uint64_t number, const 
   return file->failed ? BT_ERR_IO : BT_OK;
 }
 
+static bt_status note_newest(void *context, uint32_t ring, uint64_t number, const bt_event *event) {
+  salvage *file = context;
+  (void)ring;
+  (void)number;
+  if (event->code != BT_OPEN && bt_event_end(event) > file->newest) file->newest = bt_event_end(event);
+  return note_newest_open(context, ring, number, event);
+}
+
+static bt_status save_pending(void *context, uint32_t ring, uint64_t number, const bt_event *event) {
+  salvage *file = context;
+  if (event->code == BT_OPEN) return save_open(context, ring, number, event);
+  if (add_record(file, BT_RECOVER_RING, file->own_records, event)) {
+    file->own_records++;
+    file->records++;
+  }
+  return file->failed ? BT_ERR_IO : BT_OK;
+}
+
 static void save_drops(salvage *file, const bt_ring_head *ring) {
   bt_event event;
   int64_t from, to;
@@ -96,17 +114,19 @@ static void save_drops(salvage *file, const bt_ring_head *ring) {
   if (add_record(file, BT_RECOVER_RING, file->own_records, &event)) file->own_records++;
 }
 
-/* All rings: first the records, which also tell when the writer died, then what was open then. */
+/* All rings: first the records, which also tell when the writer died, then what was open then, or waited for a GPU. */
 static void save_rings(salvage *file, bt_ring_tap *tap) {
   for (uint32_t i = 0; i < tap->file.ring_count && !file->failed; i++) {
     uint64_t next = 0;
     (void)bt_ring_tap_read(tap, i, &next, save_record, file); /* of a damaged ring what came before */
     (void)bt_ring_tap_open_spans(tap, INT64_MAX, note_newest_open, file);
+    (void)bt_ring_tap_pending(tap, i, INT64_MAX, note_newest, file);
   }
   for (uint32_t i = 0; i < tap->file.ring_count && !file->failed; i++) {
     if (bt_ring_tap_head(tap, i) != BT_OK) continue;
     save_drops(file, &tap->head);
     (void)bt_ring_tap_open_spans(tap, file->newest, save_open, file);
+    (void)bt_ring_tap_pending(tap, i, file->newest, save_pending, file);
   }
   close_block(file);
 }

@@ -155,3 +155,39 @@ bt_status bt_ring_tap_read(bt_ring_tap *tap, uint32_t index, uint64_t *next, bt_
   /* slots below the tail as it is now may have been written over while they were copied; they are in the file */
   return deliver_slots(tap, head->id, from, before->head, head->tail, fn, context);
 }
+
+/* How far the ring of that id had been filled; 0: it does not lie in the file. */
+static uint64_t head_of(bt_ring_tap *tap, uint32_t id) {
+  for (uint32_t i = 0; i < tap->file.ring_count; i++) {
+    if (bt_ring_tap_head(tap, i) == BT_OK && tap->head.id == id) return tap->head.head;
+  }
+  return 0;
+}
+
+static bt_status deliver_pending(const bt_slot *slot, uint32_t id, uint64_t head, int64_t now, bt_ring_fn *fn,
+                                 void *context) {
+  bt_event event;
+  unsigned state = slot->number & ((1 << BT_PENDING_BITS) - 1);
+  bool taken = state == BT_PENDING_TAKEN && slot->number >> BT_PENDING_BITS < head;
+  if (state == BT_PENDING_NONE || taken || slot->extra != 0 || !bt_code_is_span(slot->code)) return BT_OK;
+  if (bt_event_from_slot(&event, slot, NULL) != BT_OK) return BT_OK;
+  if (state != BT_PENDING_BEGUN) return fn(context, id, 0, &event);
+  if (event.start <= 0 || event.start > now) return BT_OK;
+  event.on_code = event.code;
+  event.code = BT_OPEN;
+  event.flags |= BT_FLAG_OPEN;
+  event.ring = id;
+  event.duration = now - event.start;
+  return fn(context, id, 0, &event);
+}
+
+bt_status bt_ring_tap_pending(bt_ring_tap *tap, uint32_t index, int64_t now, bt_ring_fn *fn, void *context) {
+  bt_status status = bt_ring_tap_head(tap, index);
+  uint32_t id = tap->head.pending_of, capacity = tap->head.capacity;
+  if (status != BT_OK || id == 0) return status;
+  uint64_t head = head_of(tap, id);
+  if (!copy_slots(tap, BT_RING_PAGE + index * tap->file.ring_bytes, capacity, 0, capacity)) return BT_ERR_IO;
+  for (uint32_t i = 0; i < capacity && status == BT_OK; i++)
+    status = deliver_pending(&tap->slots[i], id, head, now, fn, context);
+  return status;
+}

@@ -41,6 +41,10 @@ bt_status bt_ring_tap_read(bt_ring_tap *tap, uint32_t index, uint64_t *next, bt_
 /* Only the first page of ring `index`, into tap->head (and tap->before). BT_OK, BT_ERR_FORMAT, BT_ERR_IO. */
 bt_status bt_ring_tap_head(bt_ring_tap *tap, uint32_t index);
 
+/* What a dead writer left in ring `index`, if that is a table of pending spans: GPU-timed ones that did not reach a ring, with
+ * the host's times; those that had not ended as BT_OPEN events that lasted until `now`. */
+bt_status bt_ring_tap_pending(bt_ring_tap *tap, uint32_t index, int64_t now, bt_ring_fn *fn, void *context);
+
 /* The open spans of the ring read last, as BT_OPEN events that lasted until `now`. */
 bt_status bt_ring_tap_open_spans(const bt_ring_tap *tap, int64_t now, bt_ring_fn *fn, void *context);
 

@@ -63,12 +63,17 @@ typedef struct bt_open_slot {
   uint32_t reserved[2];
 } bt_open_slot;
 
+/* A table of pending spans: GPU-timed ones whose events were not read yet. It has a ring's shape and no records of its own;
+ * each slot stands for itself and says in `number` what it is: a state, and for BT_PENDING_TAKEN, in the bits above it, the
+ * place in the other ring that the span gets. So it is known after a kill whether that ring has it. */
+enum { BT_PENDING_NONE, BT_PENDING_BEGUN, BT_PENDING_ENDED, BT_PENDING_TAKEN, BT_PENDING_BITS = 2 };
+
 /* First page(s) of a ring; the slots follow at BT_RING_PAGE from its start. */
 typedef struct bt_ring_head {
   uint32_t id; /* ring number in the stream, from 1 */
   uint32_t capacity; /* slots, a power of two */
   uint32_t in_use; /* atomic: 1 while a live thread owns it */
-  uint32_t reserved0;
+  uint32_t pending_of; /* not 0: no ring but a table of pending spans, which go to the ring of that id */
   uint8_t pad0[48];
   /* producer's line */
   uint64_t head; /* atomic: slots written, never wraps */

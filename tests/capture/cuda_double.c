@@ -233,5 +233,5 @@ static int live_events(void) {
   return count;
 }
 
-const cuda_double cuda_double_control = {new_stream, kernel,          hold,       capture, fail_next,
-                                         set_clock,  broken_captures, live_events};
+const cuda_double cuda_double_control = {new_stream, kernel,          capture,     fail_next,
+                                         set_clock,  broken_captures, live_events, hold};

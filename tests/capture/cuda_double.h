@@ -7,13 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct cuda_double {
+typedef struct cuda_double { /* grows at the end: Python reads it, too */
   /* A stream of context 1 or 2. */
   void *(*stream)(int context);
   /* Work on it: until the stream is free, then `ns` more. Returns when it will be done (CLOCK_MONOTONIC). */
   int64_t (*kernel)(void *stream, int64_t ns);
-  /* Work until a time (CLOCK_MONOTONIC). */
-  void (*hold)(void *stream, int64_t until);
   void (*capture)(void *stream, bool on);
   /* The next `count` calls of a function ("cuEventRecord") return `error`. */
   void (*refuse)(const char *function, int error, int count);
@@ -22,6 +20,8 @@ typedef struct cuda_double {
   /* Events asked for while a stream was being captured by a thread whose mode forbids that. */
   int (*broken_captures)(void);
   int (*live_events)(void);
+  /* Work until a time (CLOCK_MONOTONIC). */
+  void (*hold)(void *stream, int64_t until);
 } cuda_double;
 
 #endif

@@ -33,3 +33,9 @@ tests_capture_test_nccl_ranks_SOURCES = tests/capture/test_nccl_ranks.c $(nccl_h
 tests_capture_test_nccl_ranks_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_nccl_ranks_CFLAGS = $(unit_cflags)
 tests_capture_test_nccl_ranks_LDADD = libbubbletop.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS) -lm
+
+unit_programs += tests/capture/test_cuda_kill
+tests_capture_test_cuda_kill_SOURCES = tests/capture/test_cuda_kill.c $(nccl_harness) $(capture_test_support)
+tests_capture_test_cuda_kill_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_cuda_kill_CFLAGS = $(unit_cflags)
+tests_capture_test_cuda_kill_LDADD = libbubbletop.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)

@@ -25,6 +25,8 @@ typedef enum spoiled {
   NO_MESSAGES, /* neither messages nor gates */
   HOST_COMM, /* compute timed on the GPU, messages by the host */
   HOST_COMPUTE, /* messages timed on the GPU, compute by the host */
+  LOST_OPS, /* all is timed on the GPU, without gates; of rank 1's ops in step 2 only host times are left */
+  LOST_COMM, /* the same of its messages */
   SLOW_FIRST /* step 0 takes twice as long everywhere */
 } spoiled;
 
@@ -37,7 +39,9 @@ static bool is_kept(spoiled how, int64_t step, int32_t rank, const bt_event *eve
   case CUT_HEAD: return !(rank == 1 && step == 0 && event->start < third);
   case CUT_TAIL: return !(rank == 1 && step == 3 && bt_event_end(event) > third);
   case NO_MESSAGES: return !bt_code_is_p2p(event->code) && event->code != BT_GATE;
-  case HOST_COMM: return event->code != BT_GATE;
+  case HOST_COMM:
+  case LOST_OPS:
+  case LOST_COMM: return event->code != BT_GATE;
   default: return true;
   }
 }
@@ -48,6 +52,10 @@ static bt_event changed(spoiled how, int64_t step, int32_t rank, const bt_event 
   if (how == NO_CHUNK && rank == 1 && compute) event.chunk = -1;
   if (how == HOST_COMM && compute) event.flags |= BT_FLAG_GPU_TIMED;
   if (how == HOST_COMPUTE && bt_code_is_comm(event.code)) event.flags |= BT_FLAG_GPU_TIMED;
+  if (how == LOST_OPS || how == LOST_COMM) {
+    bool lost = step == 2 && rank == 1 && (how == LOST_OPS ? compute : bt_code_is_p2p(event.code));
+    event.flags = lost ? BT_FLAG_GPU_UNKNOWN : BT_FLAG_GPU_TIMED;
+  }
   if (how == SLOW_FIRST && step == 0) {
     event.start = BT_SIMULATE_BEGIN - 2 * (BT_SIMULATE_BEGIN + 200000000000 - event.start);
     event.duration *= 2;
@@ -186,6 +194,33 @@ static void host_timed(void **state) {
   assert_true(isnan(a->rate_window) && isnan(a->rate_span));
   assert_int_equal(a->steps_rated, 0);
   bt_accounting_free(a);
+}
+
+/* Of a step that lost GPU times the rates are withheld, or what waited for its messages is unattributed; not of others. */
+static void lost_gpu_times(void **state) {
+  (void)state;
+  bt_accounting *a = account_spoiled("1f1b", LOST_OPS);
+  assert_true(warned(a, "compute_host_timed"));
+  assert_int_equal(a->steps_rated, 3);
+  assert_true(isnan(a->steps[2].rate_window) && !isnan(a->steps[1].rate_window) && !isnan(a->steps[3].rate_window));
+  assert_false(isnan(a->rate_window));
+  bt_accounting_free(a);
+  bt_simulation_params params = params_of("1f1b", 4);
+  bt_trace *trace = spoil(&params, LOST_COMM);
+  a = account(trace);
+  assert_true(warned(a, "gpu_unknown"));
+  assert_false(warned(a, "p2p_host_timed"));
+  assert_int_equal(a->steps_rated, 4);
+  assert_true(a->stages[1].ns[BT_CLASS_UNATTRIBUTED] > 0);
+  assert_int_equal(a->stages[1].p2p_ns, BT_UNKNOWN);
+  assert_class(a, 2, UNATTRIBUTED, 0);
+  bt_accounting_free(a);
+  a = account_with(trace, &(bt_accounting_options){.bounded = true, .first_step = 0, .last_step = 0});
+  assert_class(a, 1, UNATTRIBUTED, 0);
+  assert_true(a->stages[1].p2p_ns > 0);
+  assert_true(a->stages[1].ns[BT_CLASS_EXPOSED_P2P] > 0);
+  bt_accounting_free(a);
+  bt_trace_free(trace);
 }
 
 static void warm_up(void **state) {
@@ -386,11 +421,12 @@ static void impossible_time(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(missing_rank), cmocka_unit_test(missing_op),        cmocka_unit_test(cut_at_the_ends),
-      cmocka_unit_test(lost_records), cmocka_unit_test(unknown_chunk),     cmocka_unit_test(no_messages),
-      cmocka_unit_test(host_timed),   cmocka_unit_test(warm_up),           cmocka_unit_test(chosen_steps),
-      cmocka_unit_test(restart),      cmocka_unit_test(different_layouts), cmocka_unit_test(unaligned_clocks),
-      cmocka_unit_test(nothing),      cmocka_unit_test(anything),          cmocka_unit_test(impossible_time),
+      cmocka_unit_test(missing_rank),     cmocka_unit_test(missing_op),    cmocka_unit_test(cut_at_the_ends),
+      cmocka_unit_test(lost_records),     cmocka_unit_test(unknown_chunk), cmocka_unit_test(no_messages),
+      cmocka_unit_test(lost_gpu_times),   cmocka_unit_test(host_timed),    cmocka_unit_test(warm_up),
+      cmocka_unit_test(chosen_steps),     cmocka_unit_test(restart),       cmocka_unit_test(different_layouts),
+      cmocka_unit_test(unaligned_clocks), cmocka_unit_test(nothing),       cmocka_unit_test(anything),
+      cmocka_unit_test(impossible_time),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

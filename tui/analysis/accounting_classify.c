@@ -51,8 +51,9 @@ static void emit_rest(sweep *s, int64_t start, int64_t end, int64_t gap_end, int
   int32_t last = s->rank->send_pieces.first + s->rank->send_pieces.count;
   while (s->send < last && model->send_pieces[s->send].end <= start)
     s->send++;
-  bt_class rest =
-      s->rank->host_timed_collectives || s->rank->host_timed_p2p ? BT_CLASS_UNATTRIBUTED : BT_CLASS_HOST_GAP;
+  bool unknown = op->visit != BT_NO_INDEX && model->visits[op->visit].comm_unknown;
+  unknown |= s->rank->host_timed_collectives || s->rank->host_timed_p2p;
+  bt_class rest = unknown ? BT_CLASS_UNATTRIBUTED : BT_CLASS_HOST_GAP;
   if (s->rank->gated) {
     int64_t until = most(start, least(op->send_until, end));
     emit(s, BT_CLASS_LATE_RECEIVER, start, until, n);

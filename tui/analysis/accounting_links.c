@@ -118,18 +118,19 @@ static void add_rank(bt_model *model, const bt_model_rank *rank, bt_model_piece 
   bt_account_stage *stage = &model->out->stages[rank->row];
   size_t active = 0;
   int64_t unmatched = 0;
+  bool timed = true;
   for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {
     const bt_model_p2p *p2p = &model->p2p[i];
     if (!in_interval(model, p2p)) continue;
     stage->p2p_bytes = sum_known(stage->p2p_bytes, p2p->bytes >= 0 ? p2p->bytes : BT_UNKNOWN);
     spans[active++] = (bt_model_piece){p2p->start, p2p->end, i};
     unmatched += p2p->match == BT_NO_INDEX;
+    timed &= comparable(model, p2p);
   }
   if (unmatched > 0) {
     bt_account_warn(model->out, "unmatched_messages", unmatched,
                     "sends or receives without their other half: their waiting and transfer are not known");
   }
-  bool timed = !rank->host_timed_p2p;
   stage->p2p_ns = sum_known(stage->p2p_ns, timed ? union_of(model, spans, active) : BT_UNKNOWN);
   size_t moving = 0;
   for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {

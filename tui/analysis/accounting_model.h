@@ -79,6 +79,7 @@ typedef struct bt_model_visit {
   int32_t step, rank;
   int32_t f, b, w; /* ops: forward and backward halves, weight gradients */
   bool whole;
+  bool comm_unknown; /* some message or collective lost its GPU time */
 } bt_model_visit;
 
 /* A piece of time after flattening: pieces of one rank do not overlap. */
@@ -107,7 +108,7 @@ typedef struct bt_model_rank {
   int64_t anchor; /* raw start of its middle op */
   bool placed; /* it has ops, at a time near those of other ranks */
   bool gated; /* has gates: they alone say what blocks */
-  bool host_timed_p2p; /* on a GPU run */
+  bool host_timed_p2p; /* on a GPU run, and not for once */
   bool host_timed_collectives;
   const bt_rank *source;
 } bt_model_rank;

@@ -334,6 +334,8 @@ static void count_virtual_stages(bt_model *model) {
 
 /* On a GPU run host times say nothing about when data was there. NCCL is one. */
 static void note_host_times(bt_model *model) {
+  const unsigned times =
+      BT_FLAG_GPU_TIMED | BT_FLAG_GPU_UNKNOWN; /* that some times were lost is a matter of their steps */
   if (model->trace->joined_count > 0) model->gpu = true;
   for (int32_t i = 0; i < model->rank_count; i++) {
     bt_model_rank *rank = &model->ranks[i];
@@ -342,10 +344,10 @@ static void note_host_times(bt_model *model) {
     }
     if (!model->gpu) continue;
     for (int32_t k = rank->p2p.first; k < rank->p2p.first + rank->p2p.count; k++) {
-      if ((model->p2p[k].flags & BT_FLAG_GPU_TIMED) == 0) rank->host_timed_p2p = true;
+      if ((model->p2p[k].flags & times) == 0) rank->host_timed_p2p = true;
     }
     for (int32_t k = rank->collectives.first; k < rank->collectives.first + rank->collectives.count; k++) {
-      if ((model->collectives[k].flags & BT_FLAG_GPU_TIMED) == 0) rank->host_timed_collectives = true;
+      if ((model->collectives[k].flags & times) == 0) rank->host_timed_collectives = true;
     }
   }
 }

@@ -205,10 +205,37 @@ static void assign_collectives(bt_model *model, const bt_model_rank *rank) {
   int32_t at = BT_NO_INDEX;
   for (int32_t k = rank->collectives.first; k < rank->collectives.first + rank->collectives.count; k++) {
     bt_model_collective *collective = &model->collectives[k];
+    if (model->gpu && (collective->flags & BT_FLAG_GPU_TIMED) == 0) continue;
     while (at + 1 < rank->visits.count && bt_visit_start(&visits[at + 1]) <= collective->start)
       at++;
     if (at >= 0) collective->visit = rank->visits.first + at;
   }
+}
+
+/* A message or collective that has the host's time only ran then or, the GPU being behind, in the next step. */
+static void note_unknown(bt_model *model, const bt_model_rank *rank, unsigned flags, int64_t start) {
+  if (!model->gpu || (flags & BT_FLAG_GPU_UNKNOWN) == 0 || rank->visits.count == 0) return;
+  bt_model_visit *visits = &model->visits[rank->visits.first];
+  int32_t low = 0;
+  int32_t high = rank->visits.count;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (bt_visit_start(&visits[middle]) <= start)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low > 0) visits[low - 1].comm_unknown = true;
+  if (low < rank->visits.count) visits[low].comm_unknown = true;
+  bt_account_warn(model->out, "gpu_unknown", 1,
+                  "messages or collectives without GPU time: what waited for them in their steps is unattributed");
+}
+
+static void note_all_unknown(bt_model *model, const bt_model_rank *rank) {
+  for (int32_t k = rank->p2p.first; k < rank->p2p.first + rank->p2p.count; k++)
+    note_unknown(model, rank, model->p2p[k].flags, model->p2p[k].start);
+  for (int32_t k = rank->collectives.first; k < rank->collectives.first + rank->collectives.count; k++)
+    note_unknown(model, rank, model->collectives[k].flags, model->collectives[k].start);
 }
 
 /* Lost or unfinished records make the steps they may belong to not whole. */
@@ -369,6 +396,7 @@ static bool assign_ops(bt_model *model) {
       if (op->visit != BT_NO_INDEX) count_op(model, &model->visits[op->visit], op);
     }
     assign_collectives(model, rank);
+    note_all_unknown(model, rank);
     judge_visits(model, rank);
     spoil_losses(model, rank);
     if (!usual_visit(model, rank)) return false;
