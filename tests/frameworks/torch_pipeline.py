@@ -1,15 +1,12 @@
 """A pipeline of linear layers under a schedule of torch.distributed.pipelining, with gloo. It knows nothing of bubbletop.
 
-Arguments: schedule class, steps, microbatches, a folder for what each rank says as JSON (the schedule's plan for it, and what
-its stages were asked to do: a subclass counts), options: chunks=N, fsdp, explicit, double (the adapter takes the time of a
-stream of the double of the CUDA driver). Or `jobs` and a file of such argument
-lists, each with a run directory, a number of ranks and a port in front: a process that has imported torch once forks the
-ranks of one after the other."""
+Arguments: a folder for what each rank says as JSON (the schedule's plan for it, and what its stages were asked to do: a
+subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, explicit, double (the adapter takes the time of
+a stream of the double of the CUDA driver). Or `jobs` and a file of such argument lists (jobs.py)."""
 import ctypes
 import json
 import os
 import sys
-import time
 
 import torch
 import torch.distributed as dist
@@ -78,7 +75,7 @@ def time_on_a_double():
     _distributed.stream = lambda: stream
 
 
-def train(name, steps, microbatches, folder, *options):
+def train(folder, name, steps, microbatches, *options):
     steps, microbatches = int(steps), int(microbatches)
     if "double" in options:
         time_on_a_double()
@@ -114,30 +111,9 @@ def train(name, steps, microbatches, folder, *options):
     dist.destroy_process_group()
 
 
-def run_jobs(path):
-    """The exit statuses of all ranks that failed, none is fine."""
-    with open(path) as file:
-        jobs = json.load(file)
-    failed = 0
-    for directory, ranks, port, *arguments in jobs:
-        begun = time.monotonic()
-        children = []
-        for rank in range(ranks):
-            child = os.fork()
-            if child == 0:
-                os.environ.update(RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                                  BUBBLETOP_DIR=directory)
-                train(*arguments)
-                sys.exit(0)
-            children.append(child)
-        for child in children:
-            failed += os.waitpid(child, 0)[1] != 0
-        print("%s, %d ranks: %.1f s" % (arguments[0], ranks, time.monotonic() - begun), flush=True)
-    sys.exit(1 if failed else 0)
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "jobs":
-        run_jobs(sys.argv[2])
+        import jobs
+        jobs.run(sys.argv[2], train)
     else:
         train(*sys.argv[1:])

@@ -2,56 +2,21 @@
 what the stages executed, in the order of the schedule's own plan, and the messages and gates are all there.
 
 Run by tests/frameworks/run, with a Python that has torch."""
-import json
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "record"))
-from harness import Run, environment, record, run_tests, streams, top_srcdir  # noqa: E402
+import common
+from common import MESSAGES, compare_messages, environment, quiet
+from harness import run_tests, streams, top_srcdir
 
-here = os.path.dirname(os.path.abspath(__file__))
-script = os.path.join(here, "torch_pipeline.py")
 KINDS = {"f": "F", "bw": "B", "b": "I", "w": "W"}  # ours -> PyTorch's
 GPU_TIMED, GROUPED = 1, 4
-MESSAGES = ("send_f", "recv_f", "send_b", "recv_b")
 SCHEDULES = (("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2), ("ScheduleLoopedBFS", 2),
              ("ScheduleInterleavedZeroBubble", 2), ("ScheduleZBVZeroBubble", 2), ("ScheduleDualPipeV", 2))
-ports = iter(range(29600 + os.getpid() % 300, 65000))
-quiet = dict(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
 
 
-def said_by(folder, ranks):
-    out = []
-    for rank in range(ranks):
-        with open(os.path.join(folder, "rank%d.json" % rank)) as file:
-            out.append(json.load(file))
-    return out
-
-
-def launch(scratch, schedule, ranks, steps, microbatches, *script_options, options=(), env=None):
-    """By torchrun, as people do."""
-    os.mkdir(scratch("out"))
-    done = record(scratch("run"), sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks),
-                  "--master-port", str(next(ports)), script, schedule, str(steps), str(microbatches), scratch("out"),
-                  *script_options, options=options, env=env or environment(**quiet), limit=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done, Run(scratch("run")), said_by(scratch("out"), ranks)
-
-
-def launch_all(scratch, jobs):
-    """Runs of (schedule, ranks, steps, microbatches, options...) from one process, each into its own directory."""
-    listed = []
-    for number, (schedule, ranks, steps, microbatches, *more) in enumerate(jobs):
-        for kind in "run", "out":
-            os.mkdir(scratch("%s%d" % (kind, number)))
-        listed.append([scratch("run%d" % number), ranks, next(ports), schedule, steps, microbatches,
-                       scratch("out%d" % number), *more])
-    with open(scratch("jobs"), "w") as file:
-        json.dump(listed, file)
-    done = record(scratch("run"), sys.executable, script, "jobs", scratch("jobs"), env=environment(**quiet),
-                  limit=900)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [(job, Run(scratch("run%d" % n)), said_by(scratch("out%d" % n), job[1])) for n, job in enumerate(jobs)]
+def launch(scratch, ranks, *arguments, **more):
+    return common.launch(scratch, "torch_pipeline.py", ranks, *arguments, **more)
 
 
 def compare_ops(run, said, steps, first=0):
@@ -68,41 +33,16 @@ def compare_ops(run, said, steps, first=0):
                 assert [op[:2] for op in taken] == [op[:2] for op in plan], (rank, taken, plan)
             else:
                 assert taken == plan, (rank, taken, plan)
-        own = [step for step in run.steps if step[0] == rank]
-        assert [step[1] for step in own] == list(range(first, first + steps))
+        common.compare_steps(run, rank, steps, len(ops) // steps, "f", "b", "w", "bw", first=first)
         assert len(run.of(rank, "optimizer")) == steps
-        for step in own:
-            inside = [op for op in ops if step[2] <= op.start and op.end <= step[3]]
-            assert len(inside) == len(ops) // steps, step
         if one["messages"] is not None:
             messages = run.of(rank, *MESSAGES)
             assert len(messages) == one["messages"] * steps, (rank, len(messages), one["messages"])
     assert not run.problems, run.problems
 
 
-def compare_messages(run, ranks):
-    """Each message has two halves that say the same of it, and a gate on either side."""
-    halves = {}
-    for span in run.spans:
-        if span.kind in MESSAGES:
-            sent = span.kind.startswith("send")
-            key = (span.rank, span.peer, span.sequence) if sent else (span.peer, span.rank, span.sequence)
-            halves.setdefault(key, []).append(span)
-    assert halves
-    for key, pair in halves.items():
-        assert len(pair) == 2, (key, pair)
-        send, receive = sorted(pair, key=lambda s: s.kind.startswith("recv"))
-        assert send.kind[-1] == receive.kind[-1] and send.microbatch == receive.microbatch, pair
-        assert send.bytes == receive.bytes > 0 and send.rank == receive.peer and receive.rank == send.peer, pair
-        assert receive.end >= send.start, pair
-    for rank in range(ranks):
-        gates = [gate for gate in run.of(rank, "gate") if gate.on in MESSAGES]
-        assert (sorted((g.on, g.peer, g.sequence) for g in gates) ==
-                sorted((m.kind, m.peer, m.sequence) for m in run.of(rank, *MESSAGES))), rank
-
-
 def compare(job, run, said):
-    schedule, ranks, steps, microbatches, *options = job
+    ranks, schedule, steps, microbatches, *options = job
     replicas = 2 if "fsdp" in options else 1
     compare_ops(run, said, steps)
     compare_messages(run, ranks)
@@ -116,16 +56,16 @@ def compare(job, run, said):
 
 
 def test_every_schedule(scratch):
-    jobs = [(schedule, ranks, 3, 8, *(["chunks=%d" % chunks] if chunks > 1 else []))
+    jobs = [(ranks, schedule, 3, 8, *(["chunks=%d" % chunks] if chunks > 1 else []))
             for ranks in (2, 4) for schedule, chunks in SCHEDULES]
-    for job, run, said in launch_all(scratch, jobs):
+    for job, run, said in common.launch_all(scratch, "torch_pipeline.py", jobs):
         compare(job, run, said)
 
 
 def test_fsdp(scratch):
     """Two replicas that share each stage's weights: unshard and gradient reduction, in the data-parallel group."""
-    jobs = [("Schedule1F1B", 4, 3, 4, "fsdp"), ("ScheduleInterleaved1F1B", 4, 3, 4, "chunks=2", "fsdp")]
-    for job, run, said in launch_all(scratch, jobs):
+    jobs = [(4, "Schedule1F1B", 3, 4, "fsdp"), (4, "ScheduleInterleaved1F1B", 3, 4, "chunks=2", "fsdp")]
+    for job, run, said in common.launch_all(scratch, "torch_pipeline.py", jobs):
         compare(job, run, said)
         for rank in range(4):
             gathers, reduces = run.of(rank, "all_gather"), run.of(rank, "reduce_scatter")
@@ -137,12 +77,13 @@ def test_fsdp(scratch):
 
 def test_the_times_of_a_gpu(scratch):
     """By a double of the CUDA driver: everything has the times of the stream that computes."""
-    jobs = [("Schedule1F1B", 2, 3, 4, "double"), ("ScheduleZBVZeroBubble", 2, 3, 4, "chunks=2", "double"),
-            ("Schedule1F1B", 4, 2, 4, "fsdp", "double")]
-    for job, run, said in launch_all(scratch, jobs):
+    jobs = [(2, "Schedule1F1B", 3, 4, "double"), (2, "ScheduleZBVZeroBubble", 3, 4, "chunks=2", "double"),
+            (4, "Schedule1F1B", 2, 4, "fsdp", "double")]
+    for job, run, said in common.launch_all(scratch, "torch_pipeline.py", jobs):
         compare(job, run, said)
         for span in run.spans:
-            timed = GPU_TIMED | (GROUPED if span.kind in MESSAGES else 0)
+            comm = span.kind in (*MESSAGES, "all_gather", "reduce_scatter")  # their ends are upper bounds
+            timed = GPU_TIMED | (GROUPED if comm else 0)
             assert span.flags == timed, span
 
 
@@ -157,23 +98,23 @@ def test_the_stream_of_a_device(scratch):
 
 
 def test_torchrun(scratch):
-    done, run, said = launch(scratch, "ScheduleInterleaved1F1B", 2, 3, 8, "chunks=2")
+    done, run, said = launch(scratch, 2, "ScheduleInterleaved1F1B", 3, 8, "chunks=2")
     assert len(streams(scratch("run"))) == 2, "the launcher writes no stream: %s" % streams(scratch("run"))
     assert "2 ranks, 2 streams, steps 0..2" in done.stderr, done.stderr
     assert "torch" in done.stderr and "actions, messages, gates" in done.stderr, done.stderr
-    compare(("ScheduleInterleaved1F1B", 2, 3, 8), run, said)
+    compare((2, "ScheduleInterleaved1F1B", 3, 8), run, said)
 
 
 def test_two_lines_in_the_script(scratch):
     """Without the import hook; steps are counted from where it says."""
     path = os.path.join(os.environ["top_srcdir"], "capture", "python")
-    _, run, said = launch(scratch, "Schedule1F1B", 2, 2, 4, "explicit", options=("--no-python",),
+    _, run, said = launch(scratch, 2, "Schedule1F1B", 2, 4, "explicit", options=("--no-python",),
                           env=environment(PYTHONPATH=path, **quiet))
     compare_ops(run, said, 2, first=100)
 
 
 def test_sampled_steps(scratch):
-    _, run, _ = launch(scratch, "Schedule1F1B", 2, 6, 4, options=("--steps", "2..5", "--every", "2"))
+    _, run, _ = launch(scratch, 2, "Schedule1F1B", 6, 4, options=("--steps", "2..5", "--every", "2"))
     assert [step[1] for step in run.steps if step[0] == 0] == [2, 4], run.steps
     assert len(run.of(0, "f")) == 8
 
