@@ -6,6 +6,16 @@ import sys
 # The module whose import triggers it, and the adapter: a module of this package with attach(module).
 _ADAPTERS = {
     "torch.distributed.pipelining.schedules": "torch",
+    "megatron.core.pipeline_parallel.schedules": "megatron",
+    "megatron.core.pipeline_parallel.combined_1f1b": "megatron",
+    "megatron.core.pipeline_parallel.p2p_communication": "megatron",
+    "megatron.core.tensor_parallel.random": "megatron",
+    "megatron.core.tensor_parallel.mappings": "megatron",
+    "megatron.core.distributed.param_and_grad_buffer": "megatron",
+    "megatron.core.distributed.finalize_model_grads": "megatron",
+    "megatron.core.optimizer.optimizer": "megatron",
+    "megatron.core.optimizer.layer_wise_optimizer": "megatron",
+    "deepspeed.runtime.pipe.engine": "deepspeed",
 }
 
 

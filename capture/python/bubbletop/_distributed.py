@@ -327,3 +327,33 @@ def attach_optimizers():
     _optimizers_attached = True
     register_optimizer_step_pre_hook(lambda optimizer, *_: optimizer_begin(optimizer))
     register_optimizer_step_post_hook(lambda optimizer, *_: optimizer_end(optimizer))
+
+
+# --- recomputation ------------------------------------------------------------------------------------------------------
+
+
+def attach_recomputation(function, place):
+    """`function`: an autograd function that takes the checkpointed one first, as those of Megatron-core and DeepSpeed do.
+    `place()`: the (microbatch, chunk) of the op that runs, None outside of one."""
+    original = getattr(function, "forward", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def forward(ctx, checkpointed, *args, **kwargs):
+        again = recomputation(checkpointed, place)
+        calls = iter((checkpointed,))  # the first one is the forward itself
+        return original(ctx, lambda *a, **k: next(calls, again)(*a, **k), *args, **kwargs)
+    function.forward = staticmethod(forward)
+
+
+def recomputation(function, place):
+    """A function that computes activations again."""
+    @functools.wraps(function)
+    def wrapped(*args, **kwargs):
+        at = place() if active() else None
+        if at is None:
+            return function(*args, **kwargs)
+        with bubbletop.span(bubbletop.RECOMPUTE, *at, -1, stream()):
+            return function(*args, **kwargs)
+    return wrapped
