@@ -1,5 +1,5 @@
 # Sourced by tests/run and samples/demo: finds what this machine lacks, installs it where it may, builds out of tree.
-# Wants $top (the source tree). Honours BUBBLETOP_BUILD (where to build) and BUBBLETOP_INSTALL=no (install nothing).
+# Wants $top (the source tree). Honours BUBBLETOP_BUILD (where to build) and BUBBLETOP_INSTALL=no (no system packages).
 
 build_root=${BUBBLETOP_BUILD:-$top/_build}
 jobs=$(nproc 2>/dev/null || echo 2)
@@ -36,6 +36,10 @@ missing_for_tests() {
 
 missing_for_clang() {
   has clang || echo clang
+}
+
+missing_for_frameworks() {
+  python_has python3 ensurepip || echo python3-venv
 }
 
 as_root() {
