@@ -36,6 +36,9 @@ expect 2 '3 runs.*two' "$work/run" "$work/second" --with "$work/third" --save-sc
 expect 2 'two runs' "$work/run" --with "$work/second" --with "$work/third" --save-screen -
 expect 2 'second run' "$work/run" "$work/second" "$work/third"/rank-00000.* --save-screen -
 expect 2 'replay' "$work/run" "$work/second" --replay
+expect 2 'no schedule' "$work/run" --plan nonsense --save-screen -
+expect 3 'csv' "$work/run" --plan "$work/none.csv" --save-screen -
+expect 2 'option' "$work/run" --plan
 expect 3 . "$work/run" "$work/empty" --save-screen -
 expect 3 . "$work/run" --with "$work/no-such-run" --save-screen -
 expect 3 . "$work/run" --save-screen "$work/no/such/directory/file"

@@ -83,6 +83,22 @@ second=small
 screen pair-unlike-80x24 zb-h1 --utf8 --script 'a w'
 second=
 screen pair-nonsense-80x24 zb-h1 --ascii --script 'S'
+# the plan under the rows
+screen plan-80x24 zb-h1 --utf8 --attributes --plan zb-h1 --script 'j j w w w'
+screen plan-120x36 zb-h1 --utf8 --attributes --size 120x36 --script 'P j w w + +'
+screen plan-ascii-80x24 zb-h1 --ascii --plan "$top_srcdir/tests/screen/swapped.csv" --script 'j j j w w w w w'
+screen plan-swapped-80x24 zb-h1 --utf8 --attributes --plan "$top_srcdir/tests/screen/swapped.csv" --script 'j j j w w w w w'
+screen plan-40x10 zb-h1 --utf8 --size 40x10 --plan zb-h1 --script 'j w'
+NO_COLOR=1 screen plan-no-colour-80x24 zb-h1 --utf8 --attributes --plan zb-h1
+screen plan-off-80x24 zb-h1 --utf8 --plan zb-h1 --script 'P P'
+screen plan-misfit-80x24 zb-h1 --utf8 --plan dualpipe
+screen plan-withheld-80x24 zb-h1 --ascii --plan 1f1b
+screen plan-far-80x24 interleaved --ascii --script 'P a'
+screen plan-lanes-80x24 interleaved --utf8 --plan interleaved --script 'j Enter w w'
+second=1f1b
+screen plan-pair-120x36 zb-h1 --utf8 --size 120x36 --script 'P j w w'
+screen plan-pair-stages-80x24 zb-h1 --utf8 --script 'S P j w w'
+second=
 screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
 # what e and y write: files of their own, never over another
 cd "$work" || exit 99

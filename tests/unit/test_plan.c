@@ -193,6 +193,95 @@ static void test_other_order(void **state) {
   bt_trace_free(trace);
 }
 
+/* --- places ---------------------------------------------------------------------------------------------------------- */
+
+static bt_plan_overlay *lay_places(const bt_trace *trace, const char *name) {
+  bt_plan_source source = {.places = true, .own = name == NULL};
+  if (name != NULL) source.family = bt_schedule_find(name);
+  bt_plan_overlay *overlay = NULL;
+  bt_error error = {BT_OK, ""};
+  if (bt_plan_lay(trace, NULL, &source, &overlay, &error) != BT_OK) fail_msg("%s", error.text);
+  return overlay;
+}
+
+/* Places are sorted, add up to the counts, and what is asked for from a time on is what a walk through all of them finds. */
+static void check_places(const bt_trace *trace, const bt_plan_overlay *o) {
+  int64_t displaced = 0, missing = 0;
+  for (size_t i = 0; i < o->place_count; i++) {
+    const bt_plan_place *place = &o->places[i];
+    displaced += place->displaced;
+    missing += place->place < 0;
+    assert_int_equal(place->place < 0, place->ran_start == BT_UNKNOWN);
+    if (i == 0) continue;
+    assert_true(place[-1].rank < place->rank || (place[-1].rank == place->rank && place[-1].start <= place->start));
+  }
+  assert_int_equal(displaced, o->displaced);
+  assert_int_equal(missing, o->missing);
+  for (size_t r = 0; r < trace->rank_count; r++) {
+    const bt_rank *rank = &trace->ranks[r];
+    for (int64_t time = rank->first - 1000; time <= rank->last + 1000; time += (rank->last - rank->first) / 23 + 1) {
+      size_t count, wanted = 0, first = SIZE_MAX;
+      const bt_plan_place *from = bt_plan_places_from(o, rank->rank, time, &count);
+      for (size_t i = 0; i < o->place_count; i++) {
+        if (o->places[i].rank != rank->rank || (first == SIZE_MAX && o->places[i].end <= time)) continue;
+        if (first == SIZE_MAX) first = i;
+        wanted++;
+      }
+      assert_int_equal(count, wanted);
+      if (count > 0) assert_ptr_equal(from, &o->places[first]);
+    }
+  }
+}
+
+static void test_places(void **state) {
+  (void)state;
+  static const char *const schedules[] = {"1f1b", "zb-h1", "interleaved", "dualpipev"};
+  for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
+    bt_simulation_params params = simulated_params(schedules[i], 4, 8);
+    params.steps = 3;
+    params.dp = 2;
+    bt_trace *trace = settled_trace(&params);
+    for (int own = 0; own < 2; own++) { /* undisturbed: all is where it should be */
+      bt_plan_overlay *o = lay_places(trace, own ? NULL : schedules[i]);
+      assert_int_equal(o->place_count, 3 * 2 * o->planned_ops);
+      for (size_t k = 0; k < o->place_count; k++) {
+        const bt_plan_place *place = &o->places[k];
+        assert_int_equal(place->start, place->ran_start);
+        assert_int_equal(place->end, place->ran_end);
+        assert_int_equal(place->place, place->planned_place);
+      }
+      assert_as_planned(o);
+      check_places(trace, o);
+      bt_plan_overlay_free(o);
+    }
+    bt_trace_free(trace);
+  }
+}
+
+/* The run's own order, with a slow stage: nothing is displaced, and the time that it costs is all there is to tell. */
+static void test_own_order(void **state) {
+  (void)state;
+  bt_simulation_params params = simulated_params("1f1b", 4, 8);
+  params.steps = 3;
+  params.slow_stages = (bt_disturbances){{{.where = 1, .factor = 1.4}}, 1};
+  bt_trace *trace = settled_trace(&params);
+  bt_plan_overlay *own = lay_places(trace, NULL), *named = lay_places(trace, "1f1b");
+  assert_as_planned(own);
+  assert_string_equal(own->name, "own order");
+  assert_true(own->late_ns > 0);
+  assert_int_equal(own->late_ns, named->late_ns); /* for it ran in that order */
+  check_places(trace, own);
+  for (size_t i = 0; i < own->place_count; i++)
+    assert_int_equal(own->places[i].start, named->places[i].start);
+  bt_plan_overlay_free(named);
+  named = lay_places(trace, "gpipe"); /* another order: some are displaced */
+  assert_true(named->displaced > 0);
+  check_places(trace, named);
+  bt_plan_overlay_free(named);
+  bt_plan_overlay_free(own);
+  bt_trace_free(trace);
+}
+
 /* --- by hand --------------------------------------------------------------------------------------------------------- */
 
 /* Two stages, two microbatches, F 10, BW 20, no messages: 1F1B. Stage 1 begins `late` after that. */
@@ -460,6 +549,8 @@ static void test_any_run(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_places),
+      cmocka_unit_test(test_own_order),
       cmocka_unit_test(test_own_plan),
       cmocka_unit_test(test_replicas_and_members),
       cmocka_unit_test(test_slow_stage),

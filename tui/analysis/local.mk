@@ -27,5 +27,5 @@ libanalysis_la_SOURCES += \
 	tui/analysis/clocks.h tui/analysis/clocks_private.h tui/analysis/clocks.c tui/analysis/clocks_points.c \
 	tui/analysis/clocks_line.c
 libanalysis_la_SOURCES += tui/analysis/plan.h tui/analysis/plan_private.h tui/analysis/plan.c tui/analysis/plan_run.c \
-	tui/analysis/plan_make.c tui/analysis/plan_order.c tui/analysis/plan_late.c
+	tui/analysis/plan_make.c tui/analysis/plan_places.c tui/analysis/plan_order.c tui/analysis/plan_late.c
 libanalysis_la_SOURCES += tui/analysis/compare.h tui/analysis/compare.c tui/analysis/compare_verdict.c

@@ -82,6 +82,7 @@ static void free_laying(bt_laying *laying) {
   free(laying->places);
   free(laying->visit_ready);
   free(laying->recompute);
+  free(laying->displaced);
   free(laying->ops);
   free(laying->first);
   free(laying->keys);
@@ -101,6 +102,10 @@ bt_status bt_plan_lay(const bt_trace *trace, const bt_accounting_options *option
   bt_status status = bt_model_build(&laying.model, trace, options, error);
   if (status == BT_OK) {
     status = bt_plan_index_run(&laying);
+    if (status == BT_OK && source->places) {
+      laying.displaced = calloc(laying.model.ops_count + 1, sizeof *laying.displaced);
+      if (laying.displaced == NULL) status = BT_ERR_NOMEM;
+    }
     if (status == BT_OK) status = bt_plan_measure(&laying);
     if (status == BT_OK) status = bt_plan_make(&laying, source, error);
     if (status == BT_OK && !begin_results(&laying)) status = BT_ERR_NOMEM;
@@ -120,6 +125,7 @@ bt_status bt_plan_lay(const bt_trace *trace, const bt_accounting_options *option
 void bt_plan_overlay_free(bt_plan_overlay *overlay) {
   if (overlay == NULL) return;
   free(overlay->steps);
+  free(overlay->places);
   free(overlay->stage_list);
   free(overlay->displaced_list);
   free(overlay->missing_list);

@@ -1,7 +1,7 @@
 /* A plan laid over a run: which ops ran in another order, which are missing or too many, and what ended later.
  *
  * A plan is the order of ops on every stage in one step: what a schedule family makes for the run's stages, chunks and
- * microbatches, or a schedule CSV. Ops are told apart by kind, virtual stage and microbatch; microbatches that the run
+ * microbatches, a schedule CSV, or the run's own order in its first whole step, which tells what time alone would have been. Ops are told apart by kind, virtual stage and microbatch; microbatches that the run
  * numbers otherwise (on through the steps, anew in each direction) are taken by their order.
  *
  * Order: of the ops that plan and run have in common, the longest sequence that runs in the planned order is in order
@@ -24,12 +24,14 @@
 
 enum { BT_PLAN_MOST_LISTED = 1000 }; /* of displaced, missing and extra ops each; the counts count all */
 
-/* Exactly one of family and csv. */
+/* Exactly one of family, csv and own. */
 typedef struct bt_plan_source {
   const bt_schedule_family *family;
   double
       memory_in_p; /* timing-driven families: the limit in activations per stage, over the stages; 0: the usual one */
   const bt_schedule_csv *csv;
+  bool own; /* the order of the run itself */
+  bool places; /* list where every op should have been, too */
 } bt_plan_source;
 
 typedef struct bt_plan_op { /* an op of the plan or of the run */
@@ -45,6 +47,16 @@ typedef struct bt_plan_deviation { /* of one op on one rank, over all steps */
   int64_t step; /* the first */
   int64_t steps; /* how many */
 } bt_plan_deviation;
+
+typedef struct bt_plan_place { /* an op of the plan on one rank in one step, and what was measured of it */
+  int32_t rank, stage;
+  bt_plan_op op; /* as the plan numbers it */
+  int64_t step;
+  int64_t start, end; /* as planned, on the aligned clock */
+  int64_t ran_start, ran_end; /* BT_UNKNOWN: it did not run */
+  int32_t planned_place, place; /* in the rank's order of the step, from 0; -1: it did not run */
+  bool displaced; /* it would have to move */
+} bt_plan_place;
 
 typedef struct bt_plan_late {
   int32_t rank, stage; /* -1: nothing is known to be late */
@@ -70,7 +82,7 @@ typedef struct bt_plan_stage {
 } bt_plan_stage;
 
 typedef struct bt_plan_overlay {
-  const char *name; /* of the family; NULL: a CSV */
+  const char *name; /* of the family; "own order"; NULL: a CSV */
   int32_t stages, chunks, microbatches;
   int64_t planned_ops; /* in one step of one replica, one rank a stage */
   int64_t ops; /* pipeline ops of the run that were looked at, over all steps and ranks */
@@ -83,6 +95,9 @@ typedef struct bt_plan_overlay {
   bt_plan_step *steps; /* the reported ones */
   size_t step_count;
   bt_plan_stage *stage_list; /* all of them, by number */
+  bt_plan_place *places; /* by rank, then planned start; empty unless they are asked for and lateness is known */
+  size_t place_count, place_capacity;
+  int64_t longest; /* planned duration of any of them */
   bt_plan_deviation *displaced_list, *missing_list, *extra_list; /* by rank, then place */
   size_t displaced_listed, missing_listed, extra_listed;
   bt_account_warning *warnings; /* what could not be compared, and why */
@@ -94,5 +109,8 @@ typedef struct bt_plan_overlay {
 bt_status bt_plan_lay(const bt_trace *trace, const bt_accounting_options *options, const bt_plan_source *source,
                       bt_plan_overlay **overlay, bt_error *error);
 void bt_plan_overlay_free(bt_plan_overlay *overlay);
+
+/* The places of a rank that end after `time` as planned, in order. */
+const bt_plan_place *bt_plan_places_from(const bt_plan_overlay *overlay, int32_t rank, int64_t time, size_t *count);
 
 #endif

@@ -7,6 +7,7 @@
 typedef struct timing {
   bt_laying *laying;
   bt_replay *replay; /* one lane a stage */
+  bt_status status; /* of listing where ops should have been */
   int64_t worst_end; /* when the step's worst op ended: of equally late ones the first counts */
 } timing;
 
@@ -145,6 +146,8 @@ static void compare_pipeline(timing *t, const int32_t *visits, const bt_model_wi
     }
     int64_t last = compare_rank(t, visits[s], step);
     if (last > measured_end) measured_end = last;
+    if (laying->displaced != NULL && t->status == BT_OK)
+      t->status = bt_plan_list_places(t->laying, t->replay, visits[s]);
   }
   int64_t late = measured_end - planned_end;
   if (step->late_ns != BT_UNKNOWN && late <= step->late_ns) return;
@@ -252,6 +255,8 @@ bt_status bt_plan_compare_times(bt_laying *laying) {
       out->stage_list[s].longer_ns = out->stage_list[s].planned_ns = out->stage_list[s].late_ns = 0;
     compare_all(&t, places, count, visits);
     sum_up(out);
+    bt_plan_sort_places(out);
+    status = t.status;
   } else {
     status = BT_ERR_NOMEM;
   }

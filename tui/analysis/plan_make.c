@@ -56,26 +56,32 @@ static bt_status find_shape(bt_laying *laying, shape *of, bt_error *error) {
                               : bt_fail(error, BT_ERR_ARG, "plan: the ops of the run do not say their microbatch");
 }
 
+/* A stage's ops in the order that was measured. Returns how many they are. */
+static size_t measured_order(const bt_laying *laying, const shape *of, int32_t stage, bt_op *ops) {
+  int32_t visit = of->visits[stage];
+  size_t used = 0;
+  if (visit == BT_NO_INDEX) return 0;
+  for (int32_t i = laying->visit_first[visit]; i < laying->visit_first[visit + 1]; i++) {
+    const bt_model_op *op = &laying->model.ops[laying->visit_ops[i]];
+    ops[used] = bt_op_make(op->kind, op->chunk, op->vstage, op->microbatch);
+    ops[used].chunk_b = op->chunk_b;
+    ops[used].vstage_b = op->vstage_b;
+    ops[used++].microbatch_b = op->microbatch_b;
+  }
+  return used;
+}
+
 /* The order that was measured, for what a family needs to know beside the shape. */
 static bt_status recognise(const bt_laying *laying, const shape *of, const bt_observed_times *times,
                            bt_recognition *result) {
-  const bt_model *model = &laying->model;
   bt_observed_stage *stages = calloc((size_t)of->stages + 1, sizeof *stages);
-  bt_op *ops = malloc((model->ops_count + 1) * sizeof *ops);
+  bt_op *ops = malloc((laying->model.ops_count + 1) * sizeof *ops);
   bt_status status = stages != NULL && ops != NULL ? BT_OK : BT_ERR_NOMEM;
   size_t used = 0;
   for (int32_t s = 0; status == BT_OK && s < of->stages; s++) {
-    int32_t visit = of->visits[s];
     stages[s].ops = ops + used;
-    if (visit == BT_NO_INDEX) continue;
-    for (int32_t i = laying->visit_first[visit]; i < laying->visit_first[visit + 1]; i++) {
-      const bt_model_op *op = &model->ops[laying->visit_ops[i]];
-      ops[used] = bt_op_make(op->kind, op->chunk, op->vstage, op->microbatch);
-      ops[used].chunk_b = op->chunk_b;
-      ops[used].vstage_b = op->vstage_b;
-      ops[used++].microbatch_b = op->microbatch_b;
-    }
-    stages[s].count = (size_t)(ops + used - stages[s].ops);
+    stages[s].count = measured_order(laying, of, s, ops + used);
+    used += stages[s].count;
   }
   if (status == BT_OK) status = bt_recognise(stages, (size_t)of->stages, times, result, NULL);
   free(stages);
@@ -150,6 +156,28 @@ static bt_status plan_of_family(bt_laying *laying, const shape *of, const bt_pla
   laying->out->microbatches = schedule->microbatches;
   bt_schedule_free(schedule);
   return status;
+}
+
+/* --- from the run itself --------------------------------------------------------------------------------------------- */
+
+static bt_status plan_of_run(bt_laying *laying, const shape *of, bt_error *error) {
+  laying->out->name = "own order";
+  laying->out->stages = of->stages;
+  laying->out->chunks = of->chunks;
+  laying->out->microbatches = of->microbatches;
+  if (!reserve_plan(laying, of->stages, laying->model.ops_count)) return BT_ERR_NOMEM;
+  for (int32_t s = 0; s < of->stages; s++) {
+    bt_op *ops = laying->ops + laying->first[s];
+    size_t count = measured_order(laying, of, s, ops);
+    for (size_t i = 0; i < count; i++) {
+      if (ops[i].chunk >= BT_MAX_CHUNKS || ops[i].chunk_b >= BT_MAX_CHUNKS)
+        return bt_fail(error, BT_ERR_LIMIT, "plan: more than %d chunks", BT_MAX_CHUNKS);
+      ops[i].chunk = (int16_t)bt_plan_chunk(ops[i].chunk);
+      ops[i].chunk_b = (int16_t)bt_plan_chunk(ops[i].chunk_b);
+    }
+    laying->first[s + 1] = laying->first[s] + count;
+  }
+  return BT_OK;
 }
 
 /* --- from a CSV ------------------------------------------------------------------------------------------------------ */
@@ -324,7 +352,7 @@ static int by_op(const void *a, const void *b) {
   return order != 0 ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-static bt_status index_plan(bt_laying *laying, bt_error *error) {
+static bt_status index_plan(bt_laying *laying, bool own, bt_error *error) {
   for (int32_t s = 0; s < laying->out->stages; s++) {
     size_t first = laying->first[s];
     size_t count = laying->first[s + 1] - first;
@@ -340,6 +368,7 @@ static bt_status index_plan(bt_laying *laying, bt_error *error) {
     for (size_t i = first + 1; i < first + count; i++) {
       const bt_plan_op *op = &laying->keys[i].op;
       if (bt_plan_compare_op(&laying->keys[i - 1].op, op) != 0) continue;
+      if (own) return bt_fail(error, BT_ERR_ARG, "plan: ops of the run cannot be told apart by their microbatches");
       return bt_fail(error, BT_ERR_ARG, "the plan is wrong: rank %d does %s of stage %d, microbatch %d, twice", s,
                      bt_code_name(op->kind), op->vstage, op->microbatch);
     }
@@ -354,10 +383,11 @@ bt_status bt_plan_make(bt_laying *laying, const bt_plan_source *source, bt_error
   shape of = {.visits = NULL};
   bt_status status = find_shape(laying, &of, error);
   if (status == BT_OK && source->csv != NULL) status = plan_of_csv(laying, source->csv, error);
-  if (status == BT_OK && source->csv == NULL) status = plan_of_family(laying, &of, source, error);
+  if (status == BT_OK && source->own) status = plan_of_run(laying, &of, error);
+  if (status == BT_OK && source->family != NULL) status = plan_of_family(laying, &of, source, error);
   if (status == BT_OK) status = check_fit(laying, &of, error);
   if (status == BT_OK && !agree_on_kinds(laying)) status = BT_ERR_NOMEM;
-  if (status == BT_OK) status = index_plan(laying, error);
+  if (status == BT_OK) status = index_plan(laying, source->own, error);
   free(of.visits);
   return status;
 }

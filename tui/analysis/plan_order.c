@@ -182,6 +182,7 @@ static void tally_displaced(ordering *o, int32_t visit, int32_t first, int32_t e
     if (laying->run_folded && laying->model.ops[laying->visit_ops[i]].kind == BT_W) continue;
     int32_t planned = laying->places[i];
     if (planned != BT_NO_INDEX && o->tails[i - first] == 0) {
+      if (laying->displaced != NULL) laying->displaced[i] = true;
       tally *of = &o->tallies[planned];
       if (of->displaced++ == 0) {
         of->displaced_step = step_id(o, visit);

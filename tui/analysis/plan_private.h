@@ -29,6 +29,7 @@ typedef struct bt_laying {
   int32_t *visit_first; /* per visit, and one more: where its ops begin in visit_ops */
   int32_t *visit_ops; /* indexes of ops of the model, in order of start */
   int32_t *places; /* as visit_ops: of the op in its stage's plan, BT_NO_INDEX none; filled by the order's comparison */
+  bool *displaced; /* as visit_ops: it is not of the longest sequence in order; NULL: nobody asks */
   int64_t *visit_ready; /* when the rank was done with earlier steps; INT64_MIN: nothing was before */
   int64_t *recompute; /* per op: recomputation in front of it */
   bool seen[BT_PLAN_KINDS]; /* kinds that the run has */
@@ -55,6 +56,10 @@ bt_status bt_plan_make(bt_laying *laying, const bt_plan_source *source, bt_error
 /* plan_order.c, plan_late.c: the comparison. BT_OK or BT_ERR_NOMEM. */
 bt_status bt_plan_compare_order(bt_laying *laying);
 bt_status bt_plan_compare_times(bt_laying *laying);
+
+/* plan_places.c: lists where a rank's ops of a step should have been, by what the replay came to. BT_OK or BT_ERR_NOMEM. */
+bt_status bt_plan_list_places(bt_laying *laying, const bt_replay *replay, int32_t visit);
+void bt_plan_sort_places(bt_plan_overlay *overlay);
 
 int bt_plan_compare_op(const bt_plan_op *a, const bt_plan_op *b);
 bool bt_plan_add_number(bt_plan_numbers *numbers, int32_t number);

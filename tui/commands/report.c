@@ -89,7 +89,7 @@ static int parse_option(request *r, int argc, char **argv, int *at) {
   } else if ((value = option_value(argc, argv, at, "--steps", &missing)) != NULL) {
     if (!parse_steps(value, &r->accounting)) return bt_usage_error("report", "--steps: '%s' is not like 3..10", value);
   } else if ((value = option_value(argc, argv, at, "--plan", &missing)) != NULL) {
-    return bt_plan_request_parse(value, &r->plan);
+    return bt_plan_request_parse("report", value, &r->plan);
   } else if ((value = option_value(argc, argv, at, "--fail-if", &missing)) != NULL) {
     if (r->condition_count == MOST_CONDITIONS)
       return bt_usage_error("report", "more than %d conditions", MOST_CONDITIONS);

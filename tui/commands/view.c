@@ -10,11 +10,13 @@
 
 #include "tui/commands/command.h"
 #include "tui/commands/open_run.h"
+#include "tui/commands/plan_request.h"
 #include "tui/screen/screen.h"
 
 const bt_option bt_view_options_table[] = {
     {"--replay", "[=SPEED]", "play the run again, SPEED times as fast as it was"},
     {"--with", "RUN|FILE", "a second run below the first; two RUN directories do the same"},
+    {"--plan", "NAME|FILE.csv", "under every row where that schedule has its ops (P: on and off)"},
     {"--script", "KEYS", "type these keys, as names separated by blanks; needs --save-screen"},
     {"--save-screen", "FILE", "write the screen as text and quit ('-': standard output)"},
     {"--attributes", NULL, "with --save-screen: a letter for each cell's colour too"},
@@ -43,7 +45,7 @@ static bool parse_size(const char *text, int *columns, int *rows) {
          *rows <= 1000;
 }
 
-static int parse(int argc, char **argv, bt_view_options *options, const char **paths) {
+static int parse(int argc, char **argv, bt_view_options *options, bt_plan_request *plan, const char **paths) {
   for (int i = 1; i < argc; i++) {
     const char *argument = argv[i], *value;
     if (strcmp(argument, "--replay") == 0) {
@@ -68,6 +70,10 @@ static int parse(int argc, char **argv, bt_view_options *options, const char **p
     } else if ((value = value_of("--with", argc, argv, &i)) != NULL) {
       if (options->second != NULL) return bt_usage_error("view", "--with: the view shows two runs and no more");
       options->second = value;
+    } else if ((value = value_of("--plan", argc, argv, &i)) != NULL) {
+      int status = bt_plan_request_parse("view", value, plan);
+      if (status != BT_EXIT_OK) return status;
+      options->plan = &plan->source;
     } else if ((value = value_of("--script", argc, argv, &i)) != NULL) {
       options->script = value;
     } else if ((value = value_of("--save-screen", argc, argv, &i)) != NULL) {
@@ -101,6 +107,7 @@ static void answer(bt_viewed_runs *all, const bt_view_options *options) {
     bt_feeder_listen(&run->feeder, &run->view);
     bt_feeder_account(&run->feeder);
     bt_feeder_find_gaps(&run->feeder);
+    bt_feeder_lay_plan(&run->feeder);
   }
   bt_viewed_feed(all, options);
 }
@@ -193,7 +200,8 @@ int bt_command_view(int argc, char **argv) {
   bt_view_options options = {.speed = 1, .rows = 24, .columns = 80, .fps = 10};
   const char **paths = calloc((size_t)argc + 1, sizeof *paths);
   if (paths == NULL) return BT_EXIT_NOTHING;
-  int status = parse(argc, argv, &options, paths);
+  bt_plan_request plan = {.argument = NULL};
+  int status = parse(argc, argv, &options, &plan, paths);
   if (status == BT_EXIT_OK && options.path_count == 0) status = bt_usage_error("view", "which run?");
   if (status == BT_EXIT_OK) status = tell_runs_apart(&options, paths);
   if (status == BT_EXIT_OK && options.script != NULL && options.save_screen == NULL) {
@@ -206,6 +214,7 @@ int bt_command_view(int argc, char **argv) {
   } else if (status == BT_EXIT_OK) {
     status = bt_view_interactive(&options);
   }
+  bt_plan_request_free(&plan);
   free(paths);
   return status;
 }

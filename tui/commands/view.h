@@ -22,6 +22,7 @@ typedef struct bt_view_options {
   bool attributes;
   int rows, columns; /* of a saved screen */
   bool utf8, ascii, light, dark;
+  const bt_plan_source *plan; /* borrowed; NULL: none */
   int fps;
   long bytes_per_second; /* at most about so many to the terminal; 0: no limit */
 } bt_view_options;
@@ -62,6 +63,13 @@ typedef struct bt_feeder {
   bt_account_clock clock;
   uint64_t aligned_spans; /* of the trace when the clocks were aligned last */
   size_t aligned_hosts;
+  const bt_plan_source *plan_source; /* borrowed, NULL none */
+  bt_plan_wanted plan_wanted; /* by the screen */
+  bt_plan_overlay *plan; /* NULL none */
+  bt_plan_mode plan_mode; /* of it, or of the problem */
+  char plan_problem[256]; /* why there is none */
+  uint64_t plan_generation; /* of the trace when it was laid; the thread's alone, like plan_tried */
+  bt_plan_wanted plan_tried;
   uint64_t gaps_generation; /* of the trace when gaps were looked for last */
   bt_gaps_wanted gaps_tried;
 } bt_feeder;
@@ -75,6 +83,8 @@ bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error);
 void bt_feeder_account(bt_feeder *feeder);
 /* Finds the gaps that the screen wants, unless it has them. */
 void bt_feeder_find_gaps(bt_feeder *feeder);
+/* Lays the plan over the steps that the screen wants, unless it has been. */
+void bt_feeder_lay_plan(bt_feeder *feeder);
 /* Takes what the screen wants to know. */
 void bt_feeder_listen(bt_feeder *feeder, bt_view *view);
 /* Stops the thread. If it hangs in the file system, it is left behind and nothing is freed. */

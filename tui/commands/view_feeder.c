@@ -223,6 +223,7 @@ static void *feed(void *context) {
     if (status != BT_OK) {
       bt_feeder_account(feeder);
       bt_feeder_find_gaps(feeder);
+      bt_feeder_lay_plan(feeder);
       struct timespec pause = {.tv_nsec = (feeder->ended ? 4 : 1) * POLL_MS * 1000000L};
       nanosleep(&pause, NULL);
     }
@@ -281,6 +282,7 @@ void bt_feeder_close(bt_feeder *feeder) {
   bt_lod_set_free(&feeder->lods);
   bt_accounting_free(feeder->account);
   bt_gaps_free(feeder->gaps);
+  bt_plan_overlay_free(feeder->plan);
   close(feeder->wake[0]);
   close(feeder->wake[1]);
   pthread_mutex_destroy(&feeder->mutex);

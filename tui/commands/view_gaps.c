@@ -1,4 +1,5 @@
-/* What the screen asks for beside the picture: which gaps of which steps. */
+/* What the screen asks for beside the picture: which gaps of which steps, and where a plan has their ops. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,7 @@ void bt_feeder_listen(bt_feeder *feeder, bt_view *view) {
   watch(feeder, view);
   feeder->step_known = bt_view_last_step(view, &feeder->step);
   feeder->gaps_wanted = bt_view_wants_gaps(view);
+  feeder->plan_wanted = bt_view_wants_plan(view);
 }
 
 static bool same(const bt_gaps_wanted *a, const bt_gaps_wanted *b) {
@@ -66,4 +68,45 @@ void bt_feeder_find_gaps(bt_feeder *feeder) {
   bt_gaps_free(old);
   ssize_t written = write(feeder->wake[1], "", 1);
   (void)written; /* full: it is awake already */
+}
+
+/* Says what is known of the plan: an overlay, or why there is none. */
+static void give_plan(bt_feeder *feeder, bt_plan_mode mode, bt_plan_overlay *plan, const char *problem) {
+  pthread_mutex_lock(&feeder->mutex);
+  bt_plan_overlay *old = feeder->plan;
+  feeder->plan = plan;
+  feeder->plan_mode = mode;
+  (void)snprintf(feeder->plan_problem, sizeof feeder->plan_problem, "%s", problem);
+  pthread_mutex_unlock(&feeder->mutex);
+  bt_plan_overlay_free(old);
+  ssize_t written = write(feeder->wake[1], "", 1);
+  (void)written;
+}
+
+void bt_feeder_lay_plan(bt_feeder *feeder) {
+  bt_trace *trace = bt_run_trace(feeder->run);
+  pthread_mutex_lock(&feeder->mutex);
+  bt_plan_wanted wanted = feeder->plan_wanted;
+  pthread_mutex_unlock(&feeder->mutex);
+  if (wanted.mode == BT_PLAN_NONE || !wanted.steps.wanted) return;
+  bool grown = !wanted.steps.bounded && trace->generation != feeder->plan_generation;
+  if (wanted.mode == feeder->plan_tried.mode && same(&wanted.steps, &feeder->plan_tried.steps) && !grown) return;
+  feeder->plan_tried = wanted;
+  feeder->plan_generation = trace->generation;
+  bt_accounting_options options = {.bounded = wanted.steps.bounded,
+                                   .first_step = wanted.steps.first_step,
+                                   .last_step = wanted.steps.last_step,
+                                   .warmup = true,
+                                   .clock = &feeder->clock};
+  if (bt_accounting_spans(trace, &options) > BT_FEEDER_MOST_SPANS) {
+    give_plan(feeder, wanted.mode, NULL, "too many records on the screen to lay a plan over them: zoom in");
+    return;
+  }
+  bt_plan_source source = {.own = true};
+  if (wanted.mode == BT_PLAN_GIVEN && feeder->plan_source != NULL) source = *feeder->plan_source;
+  source.places = true;
+  bt_plan_overlay *plan = NULL;
+  bt_error error = {BT_OK, ""};
+  bool good = bt_plan_lay(trace, &options, &source, &plan, &error) == BT_OK;
+  give_plan(feeder, wanted.mode, plan, good ? "" : error.text);
 }

@@ -43,6 +43,9 @@ static void set_feed(bt_viewed *run, const bt_view_options *options) {
   feed->unaligned = feeder->unaligned;
   feed->verdict = feeder->verdict;
   feed->account = feeder->account;
+  feed->plan_given = feeder->plan_source != NULL;
+  feed->plan = feeder->plan_mode == view->plan ? feeder->plan : NULL;
+  feed->plan_problem = feeder->plan_mode == view->plan ? feeder->plan_problem : "";
   feed->gaps = feeder->gaps;
   feed->gaps_refused = feeder->gaps_refused;
   feed->now = INT64_MIN;
@@ -67,6 +70,8 @@ bt_status bt_viewed_open(bt_viewed_runs *all, const bt_view_options *options, bo
 bt_status bt_viewed_start(bt_viewed_runs *all, const bt_view_options *options, const bt_theme *theme) {
   for (size_t i = 0; i < all->count; i++) {
     bt_view_init(&all->runs[i].view, theme);
+    all->runs[i].feeder.plan_source = options->plan;
+    if (options->plan != NULL) all->runs[i].view.plan = BT_PLAN_GIVEN;
     all->runs[i].view.replaying = options->replay;
     all->runs[i].view.speed = options->speed;
   }

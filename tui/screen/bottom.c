@@ -5,6 +5,7 @@
 
 #include "tui/screen/chrome.h"
 #include "tui/screen/detail.h"
+#include "tui/screen/gantt.h"
 #include "tui/screen/hang.h"
 #include "tui/screen/navigate.h"
 #include "tui/screen/text.h"
@@ -172,9 +173,12 @@ static void put_steps(bt_view *view, bt_grid *grid, int y) {
 static void put_verdict(bt_view *view, bt_grid *grid, int y) {
   const bt_verdict *verdict = &view->feed.verdict;
   int room = grid->columns - 2;
-  char hang[256];
+  char hang[320];
+  bool alert;
   if (bt_hang_line(view, hang, sizeof hang)) {
     bt_grid_text(grid, y, 1, room, hang, BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
+  } else if (bt_plan_line(view, hang, sizeof hang, &alert)) {
+    bt_grid_text(grid, y, 1, room, hang, alert ? BT_COLOR_ALERT : BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
   } else if (view->feed.unaligned) {
     bt_grid_text(grid, y, 1, room,
                  "clocks of several hosts are not aligned: what lies between stages is not to be trusted",

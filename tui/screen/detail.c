@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/screen/gantt.h"
 #include "tui/screen/text.h"
 
 /* A matching op is near in time: this far it is looked for. */
@@ -318,6 +319,8 @@ void bt_detail_line(bt_view *view, char *out, size_t room) {
     bt_text_append(out, room, "%sstage %d%s", sep, (int)row->stage, sep);
   }
   say_times(view, block.start, block.end, out, room);
+  if (block.lane == BT_LANE_COMPUTE)
+    bt_plan_note(view, view->trace->ranks[row->rank_index].rank, block.start, sep, out, room);
   if (view->note[0] != 0) bt_text_append(out, room, "%s%s", sep, view->note);
   say_wait(view, &block, sep, out, room);
   say_fields(view, &block, sep, out, room);

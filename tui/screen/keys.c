@@ -55,6 +55,8 @@ static const bt_binding showing[] = {
     {BT_ACTION_SCOPE, "c", "scope",
      "bubble % over: last step, last 10 steps, visible range; matrix: compute, bubble, delay", false},
     {BT_ACTION_WHY, "i", "why idle", "colour bubbles by their class: fill, wait, drain, p2p, collective, host", false},
+    {BT_ACTION_PLAN, "P", "plan",
+     "under every row: where the plan (--plan) has its ops; the run's own order in usual times; nothing", false},
     {BT_ACTION_OTHER_RUN, "W", "other run", "two runs: the cursor to the same op of the other one, or the same time",
      false},
     {BT_ACTION_BY_STAGE, "S", "by stage", "two runs: one above the other, or stage by stage", false},

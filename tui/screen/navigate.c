@@ -304,10 +304,21 @@ static void set_pause(bt_view *view) {
   if (!view->paused) view->follow = true;
 }
 
+static void next_plan(bt_view *view) {
+  if (view->plan == BT_PLAN_NONE)
+    view->plan = view->feed.plan_given ? BT_PLAN_GIVEN : BT_PLAN_THEORY;
+  else
+    view->plan = view->plan == BT_PLAN_GIVEN ? BT_PLAN_THEORY : BT_PLAN_NONE;
+  bt_view_say(view, view->plan == BT_PLAN_NONE ? "no plan"
+                    : view->plan == BT_PLAN_GIVEN
+                        ? "under every row: the plan"
+                        : "under every row: the same order, had every op taken the usual time");
+}
+
 static bool needs_data(bt_action action) {
   return action < BT_ACTION_PAUSE && action != BT_ACTION_SCOPE && action != BT_ACTION_TIMES &&
-         action != BT_ACTION_WHY && action != BT_ACTION_OTHER_RUN && action != BT_ACTION_BY_STAGE &&
-         action != BT_ACTION_NEXT_PAGE && action != BT_ACTION_PREVIOUS_PAGE;
+         action != BT_ACTION_WHY && action != BT_ACTION_PLAN && action != BT_ACTION_OTHER_RUN &&
+         action != BT_ACTION_BY_STAGE && action != BT_ACTION_NEXT_PAGE && action != BT_ACTION_PREVIOUS_PAGE;
 }
 
 static void move(bt_view *view, bt_action action, unsigned count) {
@@ -404,6 +415,7 @@ static void change(bt_view *view, bt_action action, unsigned count) {
     view->show_why = !view->show_why;
     bt_view_say(view, view->show_why ? "bubbles in the colours of what they wait for" : "bubbles plain");
     break;
+  case BT_ACTION_PLAN: next_plan(view); break;
   case BT_ACTION_BY_STAGE:
     view->by_stage = !view->by_stage;
     bt_view_say(view, view->by_stage ? "stage by stage" : "run by run");
@@ -428,7 +440,8 @@ bool bt_action_works(const bt_view *view, bt_action action) {
   if (action == BT_ACTION_OTHER_RUN) return view->sign != 0;
   if (action == BT_ACTION_BY_STAGE) return view->sign != 0 && view->page == BT_PAGE_TIMELINE;
   if (view->page == BT_PAGE_TIMELINE || action >= BT_ACTION_NEXT_REPLICA) {
-    return view->page == BT_PAGE_TIMELINE || (action != BT_ACTION_TIMES && action != BT_ACTION_WHY);
+    return view->page == BT_PAGE_TIMELINE ||
+           (action != BT_ACTION_TIMES && action != BT_ACTION_WHY && action != BT_ACTION_PLAN);
   }
   return action == BT_ACTION_ROW_UP || action == BT_ACTION_ROW_DOWN || action == BT_ACTION_LANES ||
          action == BT_ACTION_BACK || action == BT_ACTION_FORTH;

@@ -172,6 +172,7 @@ static void share(bt_view *to, const bt_view *from) {
   to->scope = from->scope;
   to->absolute = from->absolute;
   to->show_why = from->show_why;
+  to->plan = from->plan;
   to->by_stage = from->by_stage;
   to->paused = from->paused;
   to->count = from->count;

@@ -133,10 +133,12 @@ bt_status bt_pair_rows(bt_view *view, bt_grid *grid) {
     bt_chrome_row(slot->view, slot->row, grid, slot->y);
     bt_status status = slot->view->width > 0 ? bt_gantt_row(slot->view, slot->row, grid, slot->y) : BT_OK;
     if (status != BT_OK) return status;
-    bool neighbours = i + 1 < count && slot[1].height > 0 && slot[1].view == slot->view && slot[1].row != NULL &&
-                      slot[1].y > slot->y + slot->height;
+    int gap = slot->y + slot->height;
+    if (view->plan_lines > 0) bt_gantt_plan(slot->view, slot->row, grid, gap - 1);
+    bool neighbours =
+        i + 1 < count && slot[1].height > 0 && slot[1].view == slot->view && slot[1].row != NULL && slot[1].y > gap;
     if (neighbours && !slot->row->is_lane && !slot[1].row->is_lane)
-      bt_gantt_messages(slot->view, slot->row, slot[1].row, grid, slot->y + slot->height);
+      bt_gantt_messages(slot->view, slot->row, slot[1].row, grid, gap);
   }
   return BT_OK;
 }

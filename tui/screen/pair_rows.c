@@ -42,25 +42,25 @@ static bool opens_stage(const bt_pair *pair, size_t i) {
   return i == 0 || pair->slots[i].row->stage != pair->slots[i - 1].row->stage;
 }
 
-/* Heights of rows, and what is left between them. Returns how many lines a slot takes with what is behind it. */
-static int set_heights(bt_view *view, size_t titles) {
+/* Heights of rows, and what is left between them. */
+static void set_heights(bt_view *view, size_t titles) {
   bt_pair *pair = view->pair;
   size_t rows = view->rows.count + view->other->rows.count;
-  int area = view->area_rows - (int)titles, spacing, height;
+  int area = view->area_rows - (int)titles;
   if (view->by_stage) {
     int groups = 0;
     for (size_t i = 0; i < pair->count; i++)
       groups += opens_stage(pair, i);
-    int room = rows > 0 ? (area - groups + 1) / (int)rows : 1;
-    height = spacing = room < 1 ? 1 : room > BT_VIEW_ROW_HEIGHT ? BT_VIEW_ROW_HEIGHT : room;
+    bt_view_set_heights(view, rows, area - groups + 1);
+    int room = rows > 0 ? (area - groups + 1) / (int)rows : 1, plan = view->plan_lines;
+    view->height = room < 1 + plan ? 1 : room > BT_VIEW_ROW_HEIGHT + plan ? BT_VIEW_ROW_HEIGHT : room - plan;
+    view->spacing = view->height + plan;
   } else {
-    int room = rows > 0 ? (area + 1) / (int)rows : 1;
-    spacing = room < 1 ? 1 : room > BT_VIEW_ROW_HEIGHT + 1 ? BT_VIEW_ROW_HEIGHT + 1 : room;
-    height = spacing > 1 ? spacing - 1 : 1;
+    bt_view_set_heights(view, rows, area);
   }
-  view->height = view->other->height = height;
-  view->spacing = view->other->spacing = spacing;
-  return spacing;
+  view->other->height = view->height;
+  view->other->spacing = view->spacing;
+  view->other->plan_lines = view->plan_lines;
 }
 
 /* Lines from the slot on: between stages one is left free where they stand run under run. */
@@ -85,7 +85,7 @@ static void set_places(bt_view *view) {
   int needed = 0; /* lines from the first one that could be at the top to the cursor's */
   size_t lowest = here + 1;
   while (lowest > 0) {
-    needed += lowest == here + 1 ? view->height : lines_of(view, lowest - 1, spare);
+    needed += lowest == here + 1 ? view->height + view->plan_lines : lines_of(view, lowest - 1, spare);
     if (needed > view->area_rows) break;
     lowest--;
   }
@@ -97,7 +97,7 @@ static void set_places(bt_view *view) {
     left -= lines_of(view, --pair->top, spare);
   for (size_t i = 0; i < pair->count; i++) {
     bt_slot *slot = &pair->slots[i];
-    int height = slot->row == NULL ? 1 : view->height;
+    int height = slot->row == NULL ? 1 : view->height + view->plan_lines;
     slot->y = y;
     slot->height = i >= pair->top && y + height <= view->area_top + view->area_rows ? height : 0;
     if (i >= pair->top) y += lines_of(view, i, spare);
@@ -114,7 +114,7 @@ bt_status bt_pair_arrange(bt_view *view) {
   pair->count = 0;
   bool titles = rows + 2 <= view->area_rows;
   if (!(view->by_stage ? list_by_stage(view) : list_by_run(view, titles))) return BT_ERR_NOMEM;
-  (void)set_heights(view, view->by_stage ? 0 : titles ? 2 : 1);
+  set_heights(view, view->by_stage ? 0 : titles ? 2 : 1);
   set_places(view);
   return BT_OK;
 }

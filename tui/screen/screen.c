@@ -13,8 +13,10 @@ static bt_status draw_rows(bt_view *view, bt_grid *grid) {
     bt_chrome_row(view, row, grid, y);
     bt_status status = view->width > 0 ? bt_gantt_row(view, row, grid, y) : BT_OK;
     if (status != BT_OK) return status;
-    if (view->spacing > view->height && index + 1 < view->rows.count && !row->is_lane && !row[1].is_lane) {
-      bt_gantt_messages(view, row, row + 1, grid, y + view->height);
+    if (view->plan_lines > 0) bt_gantt_plan(view, row, grid, y + view->height);
+    int gap = y + view->height + view->plan_lines;
+    if (y + view->spacing > gap && gap < end && index + 1 < view->rows.count && !row->is_lane && !row[1].is_lane) {
+      bt_gantt_messages(view, row, row + 1, grid, gap);
     }
   }
   return BT_OK;

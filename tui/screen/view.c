@@ -180,15 +180,21 @@ static void lay_out(bt_view *view, int rows, int columns) {
   /* what lies below: footer, cursor line, the bar, the verdict, steps and a rule where there is room */
   int below = rows < 12 ? 2 : rows < 16 ? 3 : rows < 20 ? 4 : 6;
   view->area_rows = rows - view->area_top - below;
+  bt_view_set_heights(view, view->rows.count, view->area_rows);
+}
+
+void bt_view_set_heights(bt_view *view, size_t rows, int lines) {
+  int plan = view->plan != BT_PLAN_NONE && view->page == BT_PAGE_TIMELINE, least = 1 + plan;
+  int64_t most = (lines + 1) / (rows > 0 ? (int64_t)rows : 1);
   /* rows that are higher than a few cells gain nothing */
-  int64_t rows_shown = view->rows.count > 0 ? (int64_t)view->rows.count : 1;
-  int64_t most = (view->area_rows + 1) / rows_shown;
-  view->spacing = most < 1 ? 1 : most > BT_VIEW_ROW_HEIGHT + 1 ? BT_VIEW_ROW_HEIGHT + 1 : (int)most;
-  view->height = view->spacing > 1 ? view->spacing - 1 : 1;
+  int limit = BT_VIEW_ROW_HEIGHT + least;
+  view->plan_lines = plan;
+  view->spacing = most < least ? least : most > limit ? limit : (int)most;
+  view->height = view->spacing > least ? view->spacing - least : 1;
 }
 
 static void keep_row_visible(bt_view *view) {
-  size_t shown = (size_t)((view->area_rows + view->spacing - view->height) / view->spacing);
+  size_t shown = (size_t)((view->area_rows + view->spacing - view->height - view->plan_lines) / view->spacing);
   const bt_row *row = bt_view_row(view);
   size_t at = row == NULL ? 0 : (size_t)(row - view->rows.items);
   if (at < view->top_row) view->top_row = at;
@@ -350,8 +356,9 @@ bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate) {
 
 enum { MOST_GAP_STEPS = 64 };
 
-bt_gaps_wanted bt_view_wants_gaps(bt_view *view) {
-  bt_gaps_wanted wanted = {.wanted = view->show_why && view->width > 0};
+/* The steps on the screen, if they are few. */
+static bt_gaps_wanted steps_in_sight(bt_view *view, bool asked) {
+  bt_gaps_wanted wanted = {.wanted = asked && view->width > 0};
   size_t last, first;
   if (!wanted.wanted || view->steps.count == 0) return wanted;
   wanted.bounded = true;
@@ -365,6 +372,14 @@ bt_gaps_wanted bt_view_wants_gaps(bt_view *view) {
   wanted.first_step = view->steps.items[first].id;
   wanted.last_step = view->steps.items[last].id;
   return wanted;
+}
+
+bt_gaps_wanted bt_view_wants_gaps(bt_view *view) {
+  return steps_in_sight(view, view->show_why);
+}
+
+bt_plan_wanted bt_view_wants_plan(bt_view *view) {
+  return (bt_plan_wanted){view->plan, steps_in_sight(view, view->plan != BT_PLAN_NONE)};
 }
 
 const bt_accounting *bt_view_account(bt_view *view) {

@@ -13,6 +13,7 @@
 #include "tui/analysis/gaps.h"
 #include "tui/analysis/lod.h"
 #include "tui/analysis/lod_memo.h"
+#include "tui/analysis/plan.h"
 #include "tui/screen/ages.h"
 #include "tui/screen/grid.h"
 #include "tui/screen/keys.h"
@@ -25,6 +26,9 @@ typedef enum bt_page { BT_PAGE_TIMELINE, BT_PAGE_STAGES, BT_PAGE_STEPS, BT_PAGE_
 typedef struct bt_matrix bt_matrix; /* matrix.h */
 
 typedef enum bt_matrix_mode { BT_MATRIX_COMPUTE, BT_MATRIX_BUBBLE, BT_MATRIX_DELAY, BT_MATRIX_MODES } bt_matrix_mode;
+
+/* What is laid over the rows: nothing, the plan that was given, the run's own order in usual times. */
+typedef enum bt_plan_mode { BT_PLAN_NONE, BT_PLAN_GIVEN, BT_PLAN_THEORY } bt_plan_mode;
 
 typedef enum bt_scope { BT_SCOPE_STEP, BT_SCOPE_STEPS, BT_SCOPE_VISIBLE, BT_SCOPE_COUNT } bt_scope;
 
@@ -62,6 +66,9 @@ typedef struct bt_feed {
   bt_verdict verdict;
   const bt_accounting *account; /* of the verdict's step, NULL: none yet; borrowed like the trace */
   bool gaps_refused; /* those steps have too many spans for it */
+  bool plan_given; /* there is one */
+  const bt_plan_overlay *plan; /* of view->plan and the steps that bt_view_wants_plan names, NULL: none yet; borrowed */
+  const char *plan_problem; /* why there is none; empty: nothing is wrong; borrowed */
   const bt_gaps *gaps; /* of the steps that bt_view_wants_gaps names, NULL: none yet; borrowed likewise */
 } bt_feed;
 
@@ -71,6 +78,11 @@ typedef struct bt_gaps_wanted {
   bool bounded; /* false: the run has no step marks */
   int64_t first_step, last_step;
 } bt_gaps_wanted;
+
+typedef struct bt_plan_wanted {
+  bt_plan_mode mode;
+  bt_gaps_wanted steps;
+} bt_plan_wanted;
 
 typedef struct bt_cursor {
   int32_t stage, rank; /* rank: of a lane row; -1: the stage's own row */
@@ -100,6 +112,7 @@ typedef struct bt_view {
   bool parked; /* the picture followed on and left the cursor behind: it shows again with the next move */
   bool absolute; /* times on the axis since the run's start */
   bool show_why; /* bubbles have the colour of their class */
+  bt_plan_mode plan;
   bt_scope scope;
   int32_t replica;
   bt_cursor cursor;
@@ -157,7 +170,8 @@ typedef struct bt_view {
   int screen_rows, screen_columns;
   int left, columns; /* the timeline: first column, how many */
   int area_top, area_rows;
-  int height, spacing; /* of a row; what is left between rows shows messages */
+  int height, spacing; /* of a row; what is left between rows shows the plan, then messages */
+  int plan_lines; /* of that: 1 or 0 */
   /* scratch of the drawing */
   bt_lod_memo *memos; /* one a line of the screen */
   size_t memo_count;
@@ -199,8 +213,11 @@ bool bt_view_last_step(bt_view *view, int64_t *id);
 /* Of one stage, or of all (stage < 0). False: no data. */
 bool bt_view_rate(bt_view *view, int32_t stage, bt_rate *rate);
 const char *bt_view_scope_label(bt_view *view);
-/* What the feed's gaps should be of now. */
+/* What the feed's gaps, and its plan, should be of now. */
 bt_gaps_wanted bt_view_wants_gaps(bt_view *view);
+bt_plan_wanted bt_view_wants_plan(bt_view *view);
+/* Heights of rows, so that `rows` of them fit into `lines` as well as they can. */
+void bt_view_set_heights(bt_view *view, size_t rows, int lines);
 /* Where the time of the last step went, if that is known and what the screen is about; NULL otherwise. */
 const bt_accounting *bt_view_account(bt_view *view);
 
