@@ -448,7 +448,7 @@ bool bt_action_works(const bt_view *view, bt_action action) {
 }
 
 void bt_navigate(bt_view *view, bt_action action, unsigned count) {
-  if (needs_data(action) && (view->width == 0 || bt_view_row(view) == NULL)) {
+  if (needs_data(action) && (view->width == 0 || view->first > view->last || bt_view_row(view) == NULL)) {
     bt_view_say(view, "nothing to see yet");
     return;
   }

@@ -365,6 +365,7 @@ static bt_gaps_wanted steps_in_sight(bt_view *view, bool asked) {
   int64_t end = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
   (void)bt_steps_at(&view->steps, view->origin, &first);
   wanted.wanted = bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last);
+  if (!wanted.wanted) return wanted;
   while (last > first && view->steps.items[last].begin > end)
     last--;
   if (last < first || last - first >= MOST_GAP_STEPS) wanted.wanted = false;
