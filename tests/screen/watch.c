@@ -18,6 +18,14 @@ static void add(watch *f, bt_rank *rank, const bt_event *event, int64_t from, in
   if (end >= from && end < to) need(bt_trace_add(f->trace, rank, 0, 1, event) == BT_OK);
 }
 
+/* A duration as this run has it. */
+static int64_t varied(const watch *f, int64_t duration, int stage, int64_t op) {
+  if (f->seed == 0) return duration;
+  uint64_t mixed = ((uint64_t)op * 64 + (uint64_t)stage) * 0x9E3779B97F4A7C15u + f->seed * UINT64_C(0xD1B54A32D192ED03);
+  mixed ^= mixed >> 29;
+  return duration * (60 + (int64_t)(mixed * 0x9E3779B97F4A7C15u >> 40) % 81) / 100;
+}
+
 /* 1F1B-like: alternating F and B with bubbles, and the messages between stages. */
 void watch_run_until(watch *f, int64_t from, int64_t to) {
   for (int stage = 0; stage < f->stages; stage++) {
@@ -37,13 +45,20 @@ void watch_run_until(watch *f, int64_t from, int64_t to) {
       }
       bt_event_init(&event, BT_F);
       event.start = i * PERIOD + stage * 120000;
-      event.duration = FORWARD;
+      event.duration = varied(f, FORWARD, stage, 3 * i);
       event.microbatch = (int32_t)(i % 16);
       add(f, rank, &event, from, to);
       event.code = BT_B;
       event.start += FORWARD + 700000;
-      event.duration = BACKWARD;
+      event.duration = varied(f, f->seed == 0 ? BACKWARD : BACKWARD / 2, stage, 3 * i + 1);
       add(f, rank, &event, from, to);
+      if (f->seed != 0) {
+        bt_event weight = event;
+        weight.code = BT_W;
+        weight.start += event.duration;
+        weight.duration = varied(f, BACKWARD / 2, stage, 3 * i + 2);
+        add(f, rank, &weight, from, to);
+      }
       if (stage + 1 == f->stages) continue;
       event.code = BT_SEND_F;
       event.duration = 300000;
@@ -56,7 +71,12 @@ void watch_run_until(watch *f, int64_t from, int64_t to) {
 }
 
 bool watch_start(watch *f, int stages, int rows, int columns) {
+  return watch_start_varied(f, stages, rows, columns, 0);
+}
+
+bool watch_start_varied(watch *f, int stages, int rows, int columns, uint32_t seed) {
   memset(f, 0, sizeof *f);
+  f->seed = seed;
   f->stages = stages;
   f->rows = rows;
   f->columns = columns;

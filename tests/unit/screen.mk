@@ -14,6 +14,12 @@ tests_unit_test_terminal_CFLAGS = $(unit_cflags)
 tests_unit_test_terminal_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
 	$(MSGPACK_LIBS) -lm
 
+unit_programs += tests/unit/test_paint
+tests_unit_test_paint_SOURCES = tests/unit/test_paint.c
+tests_unit_test_paint_CFLAGS = $(unit_cflags)
+tests_unit_test_paint_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm
+
 unit_programs += tests/unit/test_gaps
 tests_unit_test_gaps_SOURCES = tests/unit/test_gaps.c tests/unit/account_trace.h tests/unit/account_simulated.h
 tests_unit_test_gaps_CFLAGS = $(unit_cflags)

@@ -12,4 +12,4 @@ libscreen_la_SOURCES = \
 	tui/screen/page_matrix.c tui/screen/matrix.c tui/screen/matrix.h tui/screen/search.c tui/screen/search.h \
 	tui/screen/screen.c tui/screen/screen.h \
 	tui/screen/hang.c tui/screen/hang.h tui/screen/ages.c tui/screen/ages.h \
-	tui/screen/terminal.c tui/screen/terminal.h
+	tui/screen/paint.c tui/screen/paint.h tui/screen/terminal.c tui/screen/terminal.h

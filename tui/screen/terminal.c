@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tui/screen/paint.h"
+
 enum { PAIR_SLOTS = 1024, ESCAPE = 27, BELL = 7 };
 
 /* What a terminal answers to a question comes in among the keys: ESC ] number ; text, ended by BEL or ESC \. */
@@ -37,6 +39,8 @@ struct bt_terminal {
   int pair_count, pair_limit;
   uint64_t written; /* an estimate */
   answer background;
+  bool paints; /* it speaks what paint.h writes */
+  bt_paint paint;
   int last_row, last_column, last_pair; /* of the estimate: where the cell before was put, and how */
 };
 
@@ -56,6 +60,25 @@ static bt_color_level color_level(bool no_color) {
   if (COLORS >= 256 && COLOR_PAIRS >= 256) return BT_LEVEL_256;
   if (COLORS >= 16 && COLOR_PAIRS >= 256) return BT_LEVEL_16;
   return COLORS >= 8 && COLOR_PAIRS >= 64 ? BT_LEVEL_8 : BT_LEVEL_MONO;
+}
+
+static bool is_plain(const char *capability) {
+  return capability != NULL && strstr(capability, "$<") == NULL; /* it wants no pauses */
+}
+
+/* Whether it is one of the many that understand the same sequences for colours and moves. */
+static bool speaks_ecma(void) {
+  static const char *const expected[] = {"\033[38;5;200m", "\033[48;5;200m", "\033[5;8H", "\n"};
+  const char *const had[] = {set_a_foreground, set_a_background, cursor_address, cursor_down};
+  for (size_t i = 0; i < sizeof had / sizeof *had; i++) {
+    if (had[i] == NULL || strcmp(i < 2 ? tiparm(had[i], 200) : tiparm(had[i], 4, 7), expected[i]) != 0) return false;
+  }
+  return is_plain(save_cursor) && is_plain(restore_cursor) && is_plain(exit_attribute_mode);
+}
+
+static bool expands_newlines(int out) {
+  struct termios mode;
+  return tcgetattr(out, &mode) == 0 && (mode.c_oflag & OPOST) != 0 && (mode.c_oflag & ONLCR) != 0;
 }
 
 /* Asks for the colour of the background. Terminals of 256 colours know the question or pass over it; the Linux console does
@@ -89,6 +112,8 @@ bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **ter
   t->synchronized = *level == BT_LEVEL_256;
   t->pair_limit = COLOR_PAIRS < PAIR_SLOTS ? COLOR_PAIRS : PAIR_SLOTS;
   if (options->ask_background && *level == BT_LEVEL_256) ask_background(t, type);
+  t->paints = *level == BT_LEVEL_256 && speaks_ecma();
+  t->paint.no_newline = expands_newlines(fileno(t->out));
   if (options->rows > 0 && options->columns > 0) resizeterm(options->rows, options->columns);
   *terminal = t;
   return BT_OK;
@@ -99,6 +124,7 @@ void bt_terminal_close(bt_terminal *terminal, bool lost) {
   if (!lost) endwin();
   if (!lost && terminal->background.awaited) tcflush(fileno(terminal->in), TCIFLUSH); /* or the shell gets the answer */
   delscreen(terminal->screen);
+  bt_paint_free(&terminal->paint);
   bt_grid_free(&terminal->shown);
   free(terminal);
 }
@@ -140,8 +166,8 @@ static void reckon(bt_terminal *t, int row, int column, const bt_cell *cell, int
   t->last_pair = pair;
 }
 
-static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, const bt_theme *theme) {
-  if (cell->glyph == 0) return; /* the right half of a wide character */
+/* Puts a cell into a window. The pair of its colours. */
+static int add_cell(bt_terminal *t, WINDOW *window, int row, int column, const bt_cell *cell, const bt_theme *theme) {
   int pair = pair_of(t, bt_theme_number(theme, (bt_color)cell->fg), bt_theme_number(theme, (bt_color)cell->bg));
   attr_t attributes = A_NORMAL;
   if (cell->attributes & BT_ATTR_BOLD) attributes |= A_BOLD;
@@ -150,8 +176,13 @@ static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, c
   wchar_t text[2] = {(wchar_t)cell->glyph, 0};
   cchar_t complex;
   setcchar(&complex, text, attributes, 0, &pair);
-  mvadd_wch(row, column, &complex);
-  reckon(t, row, column, cell, pair);
+  mvwadd_wch(window, row, column, &complex);
+  return pair;
+}
+
+static void put_cell(bt_terminal *t, int row, int column, const bt_cell *cell, const bt_theme *theme) {
+  if (cell->glyph == 0) return; /* the right half of a wide character */
+  reckon(t, row, column, cell, add_cell(t, stdscr, row, column, cell, theme));
 }
 
 static bool same_cell(const bt_cell *a, const bt_cell *b) {
@@ -219,13 +250,13 @@ static void move_cells(bt_cell *cells, int width, int by) {
   }
 }
 
-static bool is_plain(const char *capability) {
-  return capability != NULL && strstr(capability, "$<") == NULL; /* it wants no pauses */
-}
-
 static bool can_scroll(void) {
   return is_plain(cursor_address) && is_plain(parm_ich) && is_plain(parm_dch) && is_plain(save_cursor) &&
          is_plain(restore_cursor) && is_plain(exit_attribute_mode);
+}
+
+static bool differs(const bt_terminal *t, const bt_grid *grid) {
+  return memcmp(t->shown.cells, grid->cells, (size_t)grid->rows * (size_t)grid->columns * sizeof *grid->cells) != 0;
 }
 
 /* Moves the rows of the old picture that come nearer to the new one by it. curses does not do it: it inserts characters
@@ -234,14 +265,15 @@ static bool can_scroll(void) {
 static void scroll_first(bt_terminal *t, const bt_grid *grid) {
   const bt_shift *shift = &grid->shift;
   int width = grid->columns - shift->left, by = abs(shift->columns), at = -1;
-  fputs(save_cursor, t->out); /* curses does not notice */
-  fputs(exit_attribute_mode, t->out);
   for (int row = shift->top; row < shift->bottom; row++) {
     bt_cell *old = bt_grid_at(&t->shown, row, shift->left);
     const bt_cell *new = &grid->cells[(size_t)row * (size_t)grid->columns + (size_t)shift->left];
     if (!better_moved(old, new, width, shift->columns)) continue;
     bool near = at >= 0 && is_plain(row_address); /* in the right column already */
-    fputs(near ? tiparm(row_address, row) : tiparm(cursor_address, row, shift->left), t->out);
+    if (near && row == at + 1 && !t->paint.no_newline)
+      fputs("\n", t->out);
+    else
+      fputs(near ? tiparm(row_address, row) : tiparm(cursor_address, row, shift->left), t->out);
     fputs(tiparm(shift->columns > 0 ? parm_dch : parm_ich, by), t->out);
     t->written += 8;
     move_cells(old, width, shift->columns);
@@ -256,6 +288,34 @@ static void scroll_first(bt_terminal *t, const bt_grid *grid) {
     }
     at = row;
   }
+}
+
+/* Writes what differs, past curses: in less than half of the bytes, since curses goes row by row and sends each colour for
+ * itself. It and its window are told what is there now. False: curses is to do it. */
+static bool paint_past(bt_terminal *t, const bt_grid *grid, const bt_theme *theme) {
+  if (!t->paints) return false;
+  bt_paint_begin(&t->paint);
+  if (!bt_paint_differences(&t->paint, &t->shown, grid, theme)) return false;
+  fwrite(t->paint.bytes, 1, t->paint.length, t->out);
+  t->written += t->paint.length;
+  for (int row = 0; row < grid->rows; row++) {
+    for (int column = 0; column < grid->columns; column++) {
+      size_t at = (size_t)row * (size_t)grid->columns + (size_t)column;
+      if (same_cell(&grid->cells[at], &t->shown.cells[at])) continue;
+      add_cell(t, stdscr, row, column, &grid->cells[at], theme);
+      add_cell(t, curscr, row, column, &grid->cells[at], theme);
+      t->shown.cells[at] = grid->cells[at];
+    }
+  }
+  return true;
+}
+
+/* What is written past curses, which does not notice: it finds the cursor and the colours as it left them. */
+static void write_past(bt_terminal *t, const bt_grid *grid, const bt_theme *theme, bool shifts) {
+  fputs(save_cursor, t->out);
+  fputs(exit_attribute_mode, t->out);
+  if (shifts) scroll_first(t, grid);
+  (void)paint_past(t, grid, theme);
   fputs(restore_cursor, t->out);
   fflush(t->out);
 }
@@ -268,13 +328,18 @@ bt_status bt_terminal_draw(bt_terminal *terminal, const bt_grid *grid, const bt_
     t->fresh = true;
     erase();
   }
+  if (t->fresh && t->paints) { /* curses clears, the rest is painted */
+    erase();
+    refresh();
+    bt_grid_clear(&t->shown);
+    t->shown.cursor_row = -1;
+    t->fresh = false;
+  }
   int width = grid->columns - grid->shift.left;
   int by = grid->shift.columns;
   bool shifts = !t->fresh && by != 0 && abs(by) <= width / 2 && can_scroll();
-  if (shifts) {
-    synchronize(t, true);
-    scroll_first(t, grid);
-  }
+  if (shifts) synchronize(t, true);
+  if (shifts || (t->paints && differs(t, grid))) write_past(t, grid, theme, shifts);
   bool moved = t->shown.cursor_row != grid->cursor_row || t->shown.cursor_column != grid->cursor_column;
   if (put_differences(t, grid, theme) || moved || shifts) {
     leaveok(stdscr, grid->cursor_row < 0);
