@@ -109,11 +109,10 @@ static void print_nothing(const bt_record_options *options, const bt_record_sour
     fprintf(stderr, "bubbletop record: libbubbletop.so.0 was not found beside this program: install it\n");
     return;
   }
-  fprintf(
-      stderr,
-      "bubbletop record: a stream begins with the first pipeline step of torch.distributed.pipelining, or the first "
-      "call of the C or Python API;\n"
-      "bubbletop record: another trainer needs these calls: bubbletop(3), `python: import bubbletop`\n");
+  fprintf(stderr, "bubbletop record: a stream begins with the first step of torch.distributed.pipelining, "
+                  "Megatron-core's schedules or\n"
+                  "bubbletop record: DeepSpeed's pipeline engine, or the first call of the C or Python API;\n"
+                  "bubbletop record: another trainer needs these calls: bubbletop(3), `python: import bubbletop`\n");
 }
 
 /* Counting reads all of it into memory: of a large run only the size is told. */
