@@ -7,6 +7,7 @@
 
 enum { TRIES = 8 };
 static const int64_t first_interval = INT64_C(250000000);
+static const int64_t retry_interval = 10000000; /* while there is no base at all, which spans wait for */
 static const int64_t last_interval = INT64_C(7500000000); /* below 8 s by more than a poll may be late */
 static const int64_t longest_try = 20000000;
 static const double largest_drift = 1e-3; /* more is no drift but a wrong measurement */
@@ -41,9 +42,8 @@ static void swap(bt_cuda_base *a, bt_cuda_base *b) {
 static bool make_base(const bt_cuda_clock *clock, const bt_cuda_driver *driver, bt_cuda_base *best) {
   bt_cuda_base other = {0};
   bool fine = driver->event_create(&other.event, BT_CU_EVENT_DEFAULT) == BT_CU_OK && measure(clock, driver, best);
-  for (int i = 1; fine && i < TRIES; i++) {
-    fine = measure(clock, driver, &other);
-    if (fine && other.half_width < best->half_width) swap(best, &other);
+  for (int i = 1; fine && i < TRIES && measure(clock, driver, &other); i++) {
+    if (other.half_width < best->half_width) swap(best, &other);
   }
   if (other.event != NULL) driver->event_destroy(other.event);
   return fine;
@@ -57,10 +57,15 @@ static double rate_between(const bt_cuda_driver *driver, const bt_cuda_base *fro
   return rate > 1 - largest_drift && rate < 1 + largest_drift ? rate : from->rate;
 }
 
+/* Until the next base is due, `count` being there before this one. */
+static int64_t interval_behind(uint64_t count) {
+  int64_t interval = count < 6 ? first_interval << count : last_interval;
+  return interval < last_interval ? interval : last_interval;
+}
+
 const bt_cuda_base *bt_cuda_clock_anchor(bt_cuda_clock *clock, const bt_cuda_driver *driver, int64_t now) {
   if (now < clock->next) return NULL;
-  int64_t interval = clock->count < 6 ? first_interval << clock->count : last_interval;
-  clock->next = now + (interval < last_interval ? interval : last_interval);
+  clock->next = now + (clock->count == 0 ? retry_interval : interval_behind(clock->count));
   if (clock->stream == NULL && driver->stream_create(&clock->stream, BT_CU_STREAM_NON_BLOCKING) != BT_CU_OK)
     return NULL;
   bt_cuda_base made = {0};
@@ -79,7 +84,7 @@ const bt_cuda_base *bt_cuda_clock_anchor(bt_cuda_clock *clock, const bt_cuda_dri
     made.rate = last->half_width >= 0 ? rate_between(driver, last, &made) : 1;
   }
   *oldest = made;
-  clock->count++;
+  clock->next = now + interval_behind(clock->count++);
   return oldest;
 }
 

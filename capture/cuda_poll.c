@@ -11,6 +11,8 @@
 enum { BUSY_NAP_NS = 1000000, IDLE_NAP_NS = 10000000, BLOCKED = 32, REPORT_NS = 1000000000 };
 /* How long the close waits for events that are under way. */
 static const int64_t close_wait_ns = INT64_C(200000000);
+/* How long a span waits for the first base of its clock. */
+static const int64_t base_wait_ns = INT64_C(2000000000);
 
 static const uint64_t gpu_timed = (uint64_t)BT_FLAG_GPU_TIMED << 8;
 static const uint64_t gpu_unknown = (uint64_t)BT_FLAG_GPU_UNKNOWN << 8;
@@ -86,6 +88,8 @@ static void record_timed(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *
 static bool look_at(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *item, bool last_look) {
   int status = item->failed ? BT_CU_OK : cuda->driver->event_query(item->end);
   if (status == BT_CU_NOT_READY && !last_look) return false;
+  if (status == BT_CU_OK && context->clock.count == 0 && !last_look && bt_now() - item->host_end < base_wait_ns)
+    return false;
   if (status == BT_CU_OK && !item->failed)
     record_timed(cuda, context, item);
   else

@@ -413,9 +413,7 @@ bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error) {
       news |= came;
     }
   }
-  if (news || found > 0) {
-    bt_status status = join(run);
-    return status == BT_OK ? BT_OK : no_memory(error);
-  }
+  if (join(run) != BT_OK) return no_memory(error);
+  if (news || found > 0) return BT_OK;
   return all_over(run) ? BT_END : BT_AGAIN;
 }

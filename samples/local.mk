@@ -25,7 +25,6 @@ dist_noinst_SCRIPTS += samples/demo
 # A trainer over NCCL, and the programs of tests/gpu/run, where there are nvcc and NCCL.
 gpu_programs = samples/nccl_pipeline tests/gpu/event_pool tests/gpu/self_send
 EXTRA_DIST += $(gpu_programs:=.cu)
-dist_noinst_SCRIPTS += tests/gpu/run
 if HAVE_NVCC_AND_NCCL
 noinst_DATA += $(gpu_programs)
 CLEANFILES += $(gpu_programs)

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "capture/bubbletop_cuda.h"
+#include "capture/bubbletop_tool.h"
 
 #define CUDA(call)                                                                                                     \
   do {                                                                                                                 \
@@ -250,6 +251,7 @@ static void set_up(trainer &t) {
   layout.w_separable = t.zero_bubble;
   if (bubbletop_open(nullptr, &t.session) < 0) fprintf(stderr, "nccl_pipeline: no capture: %s\n", bubbletop_last_error());
   bubbletop_layout_set(t.session, &layout);
+  bubbletop_see(t.session, BUBBLETOP_SOURCE_ADAPTER, BUBBLETOP_SIGHT_P2P); /* the plugin need not record them again */
 }
 
 int main(int argc, char **argv) {

@@ -13,6 +13,7 @@ include tests/screen/local.mk
 include tests/export/local.mk
 include tests/record/local.mk
 include tests/plan/local.mk
+include tests/gpu/local.mk
 
 # What tests/run --quick runs.
 quick_tests = $(unit_programs) $(lint_tests)

@@ -57,10 +57,11 @@ tests_bench_lttng_pair_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE $(LTTNG_UST_CFLAG
 tests_bench_lttng_pair_LDADD = libbubbletop.la $(LTTNG_UST_LIBS)
 endif
 
-EXTRA_DIST += tests/bench/bench_python.py
+EXTRA_DIST += tests/bench/bench_python.py tests/bench/bench_trainer.sh
 
 bench: $(bench_programs) bubbletop $(bench_peer) samples/pipeline_train
 	@for program in $(bench_programs); do ./$$program || exit 1; done
+	@bash $(srcdir)/tests/bench/bench_trainer.sh
 	@if test '$(PYTHON3)' != no; then $(AM_TESTS_ENVIRONMENT) $(PYTHON3) $(srcdir)/tests/bench/bench_python.py; fi
 	@if test -n '$(bench_peer)'; then bash $(srcdir)/tests/bench/lttng.sh ./$(bench_peer); fi
 .PHONY: bench

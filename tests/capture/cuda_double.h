@@ -13,7 +13,7 @@ typedef struct cuda_double { /* grows at the end: Python reads it, too */
   /* Work on it: until the stream is free, then `ns` more. Returns when it will be done (CLOCK_MONOTONIC). */
   int64_t (*kernel)(void *stream, int64_t ns);
   void (*capture)(void *stream, bool on);
-  /* The next `count` calls of a function ("cuEventRecord") return `error`. */
+  /* The caller's next `count` calls of a function ("cuEventRecord") return `error`; of cuEventElapsedTime any thread's. */
   void (*refuse)(const char *function, int error, int count);
   /* The GPU's clock: host's + offset, growing by drift. */
   void (*clock)(int64_t offset, double drift);
