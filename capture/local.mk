@@ -1,7 +1,8 @@
 # What training processes load. Links formats/wire and nothing else of ours.
 lib_LTLIBRARIES += libbubbletop.la
 include_HEADERS += capture/bubbletop.h capture/bubbletop_tool.h capture/bubbletop_cuda.h
-dist_man_MANS += capture/man/bubbletop.3
+dist_man_MANS += capture/man/bubbletop.3 capture/man/bubbletop_cuda.3 capture/man/bubbletop_tool.3 \
+	capture/man/bubbletop-instrument.7
 pkgconfig_DATA += capture/bubbletop.pc
 EXTRA_DIST += capture/bubbletop.map
 libbubbletop_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE

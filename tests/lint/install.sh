@@ -40,6 +40,23 @@ for program in c cc; do
   "$root/bin/bubbletop" info "$work/run-$program" >"$work/info" || fail "the capture of $program cannot be read"
   grep -qE '^spans +48,' "$work/info" || { cat "$work/info"; fail "$program: 3 steps of 4 microbatches are not there"; }
 done
+# The examples of the manual page for strangers, as they stand there.
+example() { # example NAME: what stands between its marks
+  sed -n "/^\.\\\\\" begin $1\$/,/^\.\\\\\" end $1\$/{/^\./d;p}" "$root/share/man/man7/bubbletop-instrument.7" >"$work/$1"
+  [ -s "$work/$1" ] || fail "bubbletop-instrument(7) has no $1"
+}
+example train.c
+example gpu.c
+$CC -Wall -Wextra -Werror "$work/train.c" -o "$work/train" $flags || fail 'the example of bubbletop-instrument(7) does not build'
+$CC -Wall -Wextra -Werror -c "$work/gpu.c" -o "$work/gpu.o" $flags || fail 'the example for GPUs of bubbletop-instrument(7) does not compile'
+LD_LIBRARY_PATH=$root/lib "$root/bin/bubbletop" record -o "$work/trained" -- "$work/train" >"$work/log" 2>&1 || { cat "$work/log"; fail 'the example does not run'; }
+"$root/bin/bubbletop" info "$work/trained" >"$work/info" || { cat "$work/info"; fail 'the capture of the example has problems'; }
+for line in '^ranks +2 of 2' '^spans +120,' '^steps +3 ' '^problems +none'; do
+  grep -qE "$line" "$work/info" || { cat "$work/info"; fail "not in the example's capture: $line"; }
+done
+"$root/bin/bubbletop" report "$work/trained" --json >"$work/report" || fail 'the example has no report'
+grep -q '"rate_window": 0\.' "$work/report" || fail 'the example has no bubble'
+
 if [ -e "$root/lib/libbubbletop.a" ]; then
   $CC "$expected" "$work/example.c" -o "$work/static" $(pkg-config --cflags bubbletop) "$root/lib/libbubbletop.a" -lpthread || fail 'the static library does not link'
   "$work/static" || fail 'the statically linked program does not run'

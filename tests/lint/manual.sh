@@ -8,7 +8,7 @@ api=$top_srcdir/capture/man/bubbletop.3
 readme=$top_srcdir/README.md
 
 if command -v mandoc >/dev/null; then
-  for each in "$page" "$api"; do mandoc -T lint -W warning "$each" || complain "mandoc complains about $each"; done
+  for each in "$page" "$top_srcdir"/capture/man/*.[37]; do mandoc -T lint -W warning "$each" || complain "mandoc complains about $each"; done
 fi
 
 # The page has every command and option; completion knows the same.
@@ -32,8 +32,12 @@ for command in $commands; do
   done
 done
 
-for name in $(cat "$top_srcdir"/capture/bubbletop.h | sed -n 's/^BUBBLETOP_API [^(]*\b\(bubbletop_[a-z0-9_]*\)(.*/\1/p'); do
-  grep -q "^\.Fn $name" "$api" || complain "bubbletop.3 lacks $name"
+for header in bubbletop bubbletop_cuda bubbletop_tool; do
+  names=$(sed -n 's/^BUBBLETOP_API [^(]*\b\(bubbletop_[a-z0-9_]*\)(.*/\1/p' "$top_srcdir/capture/$header.h")
+  [ -n "$names" ] || complain "no functions in $header.h"
+  for name in $names; do
+    grep -q "^\.Fn $name " "$top_srcdir/capture/man/$header.3" || complain "$header.3 lacks $name"
+  done
 done
 for name in $(grep -oE '\bBUBBLETOP_(DIR|RANK|[A-Z]*_(ID|MS|BYTES|DIR)|STEPS|EVERY)\b' "$top_srcdir/capture/bubbletop.h" | sort -u); do
   grep -q "$name" "$api" || complain "bubbletop.3 lacks $name"
