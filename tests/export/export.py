@@ -96,3 +96,36 @@ if os.path.exists("/dev/full"):
     error = run("export", path, "--format", "csv", "-o", "/dev/full", status=3)[1]
     assert "/dev/full" in error, error
 sys.exit(0)
+
+# json: the spans of a range, and a stage's classes that add up to it, of one replica or of all
+first = min(span["start_ns"] for span in spans)
+for replica in (None, 0, 1):
+    more = () if replica is None else ("--replica", str(replica))
+    begin, end = 20_000_000, 90_500_000
+    part = json.loads(export(path, "json", "--from", "20ms", "--to", "0.0905s", *more))
+    assert part["run"] == "a<b>&run" and part["replica"] == replica
+    assert (part["from_ns"] - first, part["to_ns"] - first) == (begin, end)
+    ranks = {line["rank"] for line in lines if line["type"] == "rank" and replica in (None, line["replica"])}
+    wanted = sorted((s["rank"], s["start_ns"], s["duration_ns"], s["kind"], s["lane"], s.get("microbatch"), s.get("chunk"))
+                    for s in spans if s["rank"] in ranks and
+                    s["start_ns"] - first < end and s["start_ns"] + s["duration_ns"] - first > begin)
+    got = sorted((s["rank"], s["start_ns"], s["dur_ns"], s["kind"], s["lane"], s["microbatch"], s["chunk"])
+                 for s in part["spans"])
+    assert [str(x) for x in wanted] == [str(x) for x in got]
+    assert [stage["stage"] for stage in part["stages"]] == [0, 1, 2]
+    for stage in part["stages"]:
+        classes = {key: ns for key, ns in stage.items() if key.endswith("_ns") and key != "interval_ns"}
+        assert sum(classes.values()) == stage["interval_ns"] == stage["ranks"] * (end - begin)
+        assert all(ns >= 0 for ns in classes.values()) and classes["f_ns"] > 0 and classes["fill_ns"] > 0
+whole = json.loads(export(path, "json"))
+assert len(whole["spans"]) == len(spans)
+
+# the same range of the other formats
+part = list(csv.DictReader(io.StringIO(export(path, "csv", "--from", "20ms", "--to", "0.0905s"))))
+within = [s for s in spans if s["start_ns"] - first < 90_500_000 and
+          s["start_ns"] + s["duration_ns"] - first > 20_000_000]
+assert [(int(row["rank"]), int(row["start_ns"])) for row in part] == [(s["rank"], s["start_ns"]) for s in within]
+assert export(path, "svg", "--from", "20ms", "--to", "30ms").endswith("</svg>\n")
+for wrong in (("--from", "3"), ("--from", "5s", "--to", "2s"), ("--from", "1ms", "--steps", "2"), ("--to", "-1s")):
+    run("export", path, "--format", "csv", "-o", "-", *wrong, status=2)
+run("export", path, "--format", "json", "-o", "-", "--from", "500s", status=3)

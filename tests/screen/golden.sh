@@ -83,6 +83,18 @@ second=small
 screen pair-unlike-80x24 zb-h1 --utf8 --script 'a w'
 second=
 screen pair-nonsense-80x24 zb-h1 --ascii --script 'S'
+# a range of time
+screen range-80x24 zb-h1 --utf8 --attributes --script 'w w M j ] ] w'
+screen range-120x36 interleaved --utf8 --attributes --size 120x36 --script 'w w M w w w w i'
+screen range-ascii-40x12 zb-h1 --ascii --size 40x12 --script 'w w M w w'
+NO_COLOR=1 screen range-no-colour-80x24 zb-h1 --utf8 --attributes --script 'w w M w w'
+screen range-zoomed-80x24 zb-h1 --utf8 --script 'w w M w w w w Enter'
+screen range-none-80x24 zb-h1 --ascii --script 'Z'
+screen save-80x24 zb-h1 --utf8 --script 'e'
+screen save-nothing-40x10 zb-h1 --ascii --size 40x10 --script 'e q'
+second=1f1b
+screen range-pair-80x24 zb-h1 --utf8 --script 'w w M w w w w'
+second=
 # the plan under the rows
 screen plan-80x24 zb-h1 --utf8 --attributes --plan zb-h1 --script 'j j w w w'
 screen plan-120x36 zb-h1 --utf8 --attributes --size 120x36 --script 'P j w w + +'
@@ -104,12 +116,12 @@ screen help-100x40 zb-h1 --ascii --size 100x40 --script '?'
 cd "$work" || exit 99
 bubbletop=$(cd "$OLDPWD" && cd "$(dirname "$bubbletop")" && pwd)/bubbletop
 for i in 1 2; do
-  "$bubbletop" view zb-h1 --utf8 --save-screen "saved-$i" --script 'y e' || failed=1
+  "$bubbletop" view zb-h1 --utf8 --save-screen "saved-$i" --script 'y e e e j' || failed=1
 done
-for file in zb-h1.txt zb-h1-2.txt zb-h1.svg zb-h1-2.svg; do
+for file in zb-h1.txt zb-h1-2.txt zb-h1.svg zb-h1-2.svg zb-h1.json zb-h1-2.json; do
   [ -s "$file" ] || { echo "$file is not there"; failed=1; }
 done
-grep -q 'wrote zb-h1-2.svg' saved-2 || { echo 'the message names no file'; failed=1; }
+grep -q 'wrote zb-h1-2.json' saved-2 || { echo 'the message names no file'; failed=1; }
 [ "$(head -22 zb-h1.txt)" = "$(head -22 saved-1)" ] || { echo 'y wrote another screen'; failed=1; }
 [ "$(tail -1 zb-h1.svg)" = '</svg>' ] || { echo 'the picture is cut'; failed=1; }
 exit $failed

@@ -42,3 +42,9 @@ tests_unit_test_pair_SOURCES = tests/unit/test_pair.c tests/unit/simulated_trace
 tests_unit_test_pair_CFLAGS = $(unit_cflags)
 tests_unit_test_pair_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
 	$(MSGPACK_LIBS) -lm
+
+unit_programs += tests/unit/test_range
+tests_unit_test_range_SOURCES = tests/unit/test_range.c tests/unit/simulated_trace.h
+tests_unit_test_range_CFLAGS = $(unit_cflags)
+tests_unit_test_range_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm

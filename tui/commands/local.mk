@@ -9,7 +9,7 @@ libcommands_la_SOURCES = tui/commands/command.h tui/commands/table.c tui/command
 	tui/commands/report_csv.c \
 	tui/commands/report_condition.c tui/commands/plan_request.h tui/commands/plan_request.c \
 	tui/commands/report_plan.h tui/commands/report_plan.c tui/commands/report_glossary.c
-libcommands_la_SOURCES += tui/commands/export.c tui/commands/view.h tui/commands/view.c tui/commands/view_feeder.c tui/commands/view_gaps.c tui/commands/view_save.c tui/commands/view_loop.c tui/commands/view_runs.c
+libcommands_la_SOURCES += tui/commands/export.c tui/commands/view.h tui/commands/view.c tui/commands/view_feeder.c tui/commands/view_gaps.c tui/commands/view_save.c tui/commands/range_json.c tui/commands/range_json.h tui/commands/view_loop.c tui/commands/view_runs.c
 libcommands_la_SOURCES += tui/commands/record.h tui/commands/record.c tui/commands/record_run.c \
 	tui/commands/record_environment.c tui/commands/record_command.c tui/commands/record_summary.c
 # Where record looks for what processes load, beside the places that are relative to the program.

@@ -106,7 +106,8 @@ static bool take_keys(viewer *v) {
     bt_mouse mouse;
     bool moused = v->view->mouse;
     if (key == BT_KEY_MOUSE) {
-      if (bt_terminal_mouse_event(v->terminal, &mouse)) bt_screen_mouse(v->view, &mouse);
+      while (bt_terminal_mouse_event(v->terminal, &mouse))
+        bt_screen_mouse(v->view, &mouse);
     } else if (key != BT_KEY_RESIZE) {
       bt_screen_key(v->view, key);
     }

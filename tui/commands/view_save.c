@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "formats/export.h"
+#include "tui/commands/range_json.h"
 #include "tui/commands/view.h"
 #include "tui/screen/pair.h"
 
@@ -32,31 +33,44 @@ static FILE *create(const bt_view *view, const char *ending, char *name, size_t 
   return NULL;
 }
 
+/* What is chosen, else what is seen. */
+static bt_export_range range_of(const bt_view *view) {
+  bt_export_range range;
+  if (!bt_view_range(view, &range.from, &range.to)) range = (bt_export_range){view->origin, bt_view_end(view)};
+  if (range.from < view->first) range.from = view->first;
+  if (range.to > view->last) range.to = view->last;
+  return range;
+}
+
 static bt_status write_picture(const bt_view *view, FILE *out, bt_error *error) {
-  bt_export_picture picture = {
-      .range = {view->origin, bt_view_end(view)}, .replica = view->replica, .title = view->feed.name};
-  if (picture.range.from < view->first) picture.range.from = view->first;
-  if (picture.range.to > view->last) picture.range.to = view->last;
+  bt_export_picture picture = {.range = range_of(view), .replica = view->replica, .title = view->feed.name};
   return bt_export_svg(view->trace, &picture, out, error);
+}
+
+static bt_status write_as(const bt_view *of, const char *ending, const bt_grid *grid, FILE *out, bt_error *error) {
+  if (strcmp(ending, "svg") == 0) return write_picture(of, out, error);
+  bt_range_json what = {.run = of->feed.name, .range = range_of(of), .replica = of->replica, .lods = of->lods};
+  if (strcmp(ending, "json") == 0) return bt_range_json_write(of->trace, &what, out);
+  return bt_grid_save(grid, &of->theme, 0, out);
 }
 
 void bt_view_save(bt_view *view, const bt_grid *grid) {
   const bt_view *of = bt_pair_focus(view);
-  bool picture = view->save_picture;
-  if (!picture && !view->save_text) return;
-  view->save_picture = view->save_text = false;
-  if (picture && of->width == 0) {
+  const char *ending = view->save_picture ? "svg" : view->save_json ? "json" : view->save_text ? "txt" : NULL;
+  if (ending == NULL) return;
+  view->save_picture = view->save_json = view->save_text = false;
+  if (of->width == 0 && strcmp(ending, "txt") != 0) {
     bt_view_say(view, "nothing to see yet");
     return;
   }
   char name[96];
   bt_error error = {BT_OK, ""};
-  FILE *out = create(of, picture ? "svg" : "txt", name, sizeof name);
+  FILE *out = create(of, ending, name, sizeof name);
   if (out == NULL) {
     bt_view_say(view, "%s: %s", name, strerror(errno));
     return;
   }
-  bt_status status = picture ? write_picture(of, out, &error) : bt_grid_save(grid, &view->theme, 0, out);
+  bt_status status = write_as(of, ending, grid, out, &error);
   if (fclose(out) != 0 && status == BT_OK) status = bt_fail(&error, BT_ERR_IO, "%s: %s", name, strerror(errno));
   if (status != BT_OK) (void)unlink(name);
   if (status == BT_OK)

@@ -8,6 +8,7 @@
 #include "tui/screen/gantt.h"
 #include "tui/screen/hang.h"
 #include "tui/screen/navigate.h"
+#include "tui/screen/range.h"
 #include "tui/screen/text.h"
 
 /* A share of the bar. */
@@ -61,18 +62,38 @@ static void put_kinds(bt_view *view, bt_grid *grid, const place *at) {
   put_slices(view, grid, at, slices, BT_LOD_GATE + 1);
 }
 
+/* Why the bubbles on the screen do not have the colours of their classes; NULL: they have. */
+static const char *why_plain(bt_view *view) {
+  bt_gaps_wanted wanted = bt_view_wants_gaps(view);
+  const bt_gaps *gaps = view->feed.gaps;
+  if (!wanted.wanted) return "bubbles get their colours where few steps are on the screen: zoom in";
+  if (view->feed.gaps_refused) return "too many records on the screen to tell why bubbles are there: zoom in";
+  bool same = gaps != NULL && gaps->bounded == wanted.bounded && gaps->first_step <= wanted.first_step &&
+              gaps->last_step >= wanted.last_step;
+  return same ? NULL : "why bubbles are there is being worked out";
+}
+
+/* Of the range that is chosen, over all ranks. False: there is none, or why its bubbles are there is not known. */
+static bool range_classes(bt_view *view, int64_t ns[BT_CLASS_COUNT]) {
+  int64_t from, to;
+  if (!bt_view_range(view, &from, &to) || why_plain(view) != NULL) return false;
+  for (size_t i = 0; i < view->rows.member_count; i++)
+    bt_range_classes(view->trace, view->lods, view->feed.gaps, view->rows.members[i].rank_index, from, to, ns);
+  return true;
+}
+
 /* Where the time went, by the classes of the accounting; false when there is none of what the screen is about. */
 static bool class_slices(bt_view *view, slice slices[BT_CLASS_COUNT]) {
+  int64_t ns[BT_CLASS_COUNT] = {0};
   const bt_accounting *account = bt_view_account(view);
-  if (account == NULL) return false;
+  if (!range_classes(view, ns) && account == NULL) return false;
   double total = 0;
   for (unsigned class = 0; class < BT_CLASS_COUNT; class ++) {
-    int64_t ns = 0;
-    for (size_t i = 0; i < account->stage_count; i++)
-      ns += account->stages[i].ns[class];
-    slices[class] = (slice){(double)ns, bt_class_title((bt_class) class), bt_theme_class((bt_class) class),
+    for (size_t i = 0; account != NULL && i < account->stage_count; i++)
+      ns[class] += account->stages[i].ns[class];
+    slices[class] = (slice){(double)ns[class], bt_class_title((bt_class) class), bt_theme_class((bt_class) class),
                             (uint32_t)bt_theme_class_mark((bt_class) class), class < BT_CLASS_COMPUTE_LIMIT};
-    total += (double)ns;
+    total += (double)ns[class];
   }
   for (unsigned class = 0; class < BT_CLASS_COUNT; class ++)
     slices[class].share = total > 0 ? slices[class].share / total : 0;
@@ -86,17 +107,6 @@ void bt_chrome_time_bar(bt_view *view, bt_grid *grid, int y, int x, int width) {
     put_slices(view, grid, &at, slices, BT_CLASS_COUNT);
   else
     put_kinds(view, grid, &at);
-}
-
-/* Why the bubbles on the screen do not have the colours of their classes; NULL: they have. */
-static const char *why_plain(bt_view *view) {
-  bt_gaps_wanted wanted = bt_view_wants_gaps(view);
-  const bt_gaps *gaps = view->feed.gaps;
-  if (!wanted.wanted) return "bubbles get their colours where few steps are on the screen: zoom in";
-  if (view->feed.gaps_refused) return "too many records on the screen to tell why bubbles are there: zoom in";
-  bool same = gaps != NULL && gaps->bounded == wanted.bounded && gaps->first_step <= wanted.first_step &&
-              gaps->last_step >= wanted.last_step;
-  return same ? NULL : "why bubbles are there is being worked out";
 }
 
 /* The classes of idle time with their colours, largest first. */
@@ -191,6 +201,25 @@ static void put_verdict(bt_view *view, bt_grid *grid, int y) {
   }
 }
 
+/* How long the range is, where, and what can be done with it. False: none is chosen. */
+static bool put_range(bt_view *view, bt_grid *grid, int y) {
+  int64_t from, to;
+  if (!bt_view_range(view, &from, &to)) return false;
+  char text[192] = "", a[32], b[32];
+  size_t step;
+  bool inside = !view->absolute && bt_steps_at(&view->steps, from, &step);
+  int64_t base = inside ? view->steps.items[step].begin : view->first;
+  bt_text_append(text, sizeof text, "range %s, ", bt_text_duration(a, sizeof a, bt_time_sub(to, from)));
+  if (inside) bt_text_append(text, sizeof text, "step %s ", bt_text_count(b, sizeof b, view->steps.items[step].id));
+  bt_text_range(a, sizeof a, bt_time_sub(from, base), bt_time_sub(to, base), view->theme.utf8 ? "\u2013" : "-");
+  bt_text_append(text, sizeof text, "%s", a);
+  bt_rate rate;
+  if (bt_view_rate(view, -1, &rate)) bt_text_append(text, sizeof text, ": bubble %.1f %%", rate.bubble * 100);
+  int x = 1 + bt_grid_text(grid, y, 1, grid->columns - 2, text, BT_COLOR_STRONG, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
+  bt_grid_text(grid, y, x + 2, grid->columns - x - 3, "Enter zooms, Esc clears", BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
+  return true;
+}
+
 void bt_chrome_footer(bt_view *view, bt_grid *grid) {
   int y = grid->rows - 1;
   bt_grid_fill(grid, y, 0, grid->columns, ' ', BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
@@ -201,6 +230,9 @@ void bt_chrome_footer(bt_view *view, bt_grid *grid) {
     x = 1 + bt_grid_text(grid, y, 1, grid->columns - 1, line, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, 0);
     grid->cursor_row = y;
     grid->cursor_column = x < grid->columns ? x : grid->columns - 1;
+  } else if (view->choosing) {
+    bt_grid_text(grid, y, x, grid->columns - 2, "write what is seen: e picture (SVG), j JSON, y text, Esc nothing",
+                 BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
   } else if (view->message[0] != 0) {
     bt_grid_text(grid, y, x, grid->columns - 2, view->message, BT_COLOR_BAR_TEXT, BT_COLOR_BAR, BT_ATTR_BOLD);
   } else if (view->count > 0) {
@@ -242,9 +274,12 @@ void bt_chrome_cursor(bt_view *view, bt_grid *grid, int y) {
   if (!view->parked) bt_detail_line(view, line, sizeof line);
   char since[64] = "", length[32];
   if (view->marked && view->width > 0) {
-    int64_t distance = bt_time_sub(view->cursor.time, view->mark);
-    (void)snprintf(since, sizeof since, "mark %s%s  ", distance < 0 ? "" : "+",
-                   bt_text_duration(length, sizeof length, distance));
+    int64_t distance = bt_time_sub(view->range_fixed ? view->range_end : view->cursor.time, view->mark);
+    (void)snprintf(since, sizeof since, "%s%s  ",
+                   view->range_fixed ? "range "
+                   : distance < 0    ? "mark "
+                                     : "mark +",
+                   bt_text_duration(length, sizeof length, view->range_fixed && distance < 0 ? -distance : distance));
   }
   int x = 1 + bt_grid_text(grid, y, 1, grid->columns - 2, since, BT_COLOR_ALERT, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
   bt_grid_text(grid, y, x, grid->columns - 1 - x, line, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
@@ -260,7 +295,9 @@ void bt_chrome_bottom(bt_view *view, bt_grid *grid) {
   if (rows >= 12) bt_chrome_time_bar(view, grid, y++, 1, grid->columns - 2);
   if (rows >= 20) {
     put_verdict(view, grid, y++);
-    if (view->show_why)
+    if (put_range(view, grid, y))
+      y++;
+    else if (view->show_why)
       put_legend(view, grid, y++);
     else
       put_steps(view, grid, y++);

@@ -145,13 +145,15 @@ void bt_chrome_header(bt_view *view, bt_grid *grid) {
     p->attributes = BT_ATTR_BOLD;
     bt_text_append(p->text, sizeof p->text, "bubble %.1f %%", rate.bubble * 100);
     const bt_verdict *verdict = &view->feed.verdict;
-    if (verdict->known && view->scope == BT_SCOPE_STEP && !isnan(verdict->theory)) {
+    int64_t from, to;
+    bool chosen = bt_view_range(view, &from, &to);
+    if (verdict->known && !chosen && view->scope == BT_SCOPE_STEP && !isnan(verdict->theory)) {
       p = add_part(right, &right_count, 5, BT_COLOR_BAR_TEXT);
       bt_text_append(p->text, sizeof p->text, "theory %.1f %%", verdict->theory * 100);
       p = add_part(right, &right_count, 7, BT_COLOR_BAR_TEXT);
       bt_text_append(p->text, sizeof p->text, "excess %+.1f", (rate.bubble - verdict->theory) * 100);
     }
-    p = add_part(right, &right_count, view->scope == BT_SCOPE_STEP ? 6 : 1, BT_COLOR_BAR_MUTED);
+    p = add_part(right, &right_count, view->scope == BT_SCOPE_STEP && !chosen ? 6 : 1, BT_COLOR_BAR_MUTED);
     bt_text_append(p->text, sizeof p->text, "%s", bt_view_scope_label(view));
   }
   fit_parts(left, left_count, right, right_count, grid->columns);
@@ -218,6 +220,17 @@ static void put_step(bt_view *view, bt_grid *grid, const bt_step_window *step, i
   bt_grid_text(grid, 1, view->left + column + 1, room - 1, text, BT_COLOR_STRONG, BT_COLOR_DEFAULT, 0);
 }
 
+/* The columns of the range that is chosen. */
+static void put_range(const bt_view *view, bt_grid *grid) {
+  int64_t from, to;
+  if (!bt_view_range(view, &from, &to)) return;
+  int first = bt_view_column(view, from), end = bt_view_column(view, to);
+  for (int column = first < 0 ? 0 : first; column < end || (column == first && column < view->columns); column++) {
+    bt_cell *cell = bt_grid_at(grid, 1, view->left + column);
+    if (cell->glyph != 0) cell->attributes |= BT_ATTR_REVERSE;
+  }
+}
+
 void bt_chrome_axis(bt_view *view, bt_grid *grid) {
   bool wide = view->left >= 19;
   bt_grid_text(grid, 1, 1, view->left - 1, wide ? "stage  bubble" : "st bubble", BT_COLOR_MUTED, BT_COLOR_DEFAULT, 0);
@@ -253,7 +266,8 @@ void bt_chrome_axis(bt_view *view, bt_grid *grid) {
     bt_grid_fill(grid, 1, view->left, view->columns, ' ', BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
     put_ticks(view, grid, view->first, 0, view->columns);
   }
-  int mark = view->marked ? bt_view_column(view, view->mark) : -1;
+  put_range(view, grid);
+  int mark = view->marked && !view->range_fixed ? bt_view_column(view, view->mark) : -1;
   if (mark >= 0 && mark < view->columns) {
     bt_grid_put(grid, 1, view->left + mark, bt_theme_glyph(&view->theme, BT_GLYPH_MARK), BT_COLOR_ALERT,
                 BT_COLOR_DEFAULT, BT_ATTR_BOLD);

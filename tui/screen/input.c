@@ -34,29 +34,69 @@ static void key_of_line(bt_view *view, bt_key key) {
   }
 }
 
-static void click(bt_view *view, const bt_mouse *mouse) {
+/* What is to be written. */
+static void choose(bt_view *view, bt_key key) {
+  view->choosing = false;
+  view->save_picture = key == 'e';
+  view->save_json = key == 'j';
+  view->save_text = key == 'y';
+  if (!view->save_picture && !view->save_json && !view->save_text) bt_view_say(view, "nothing was written");
+}
+
+static int64_t time_at(const bt_view *view, int column) {
+  int at = column - view->left;
+  at = at < 0 ? 0 : at > view->columns ? view->columns : at;
+  return bt_time_add(view->origin, bt_time_mul(at, view->width));
+}
+
+static void press(bt_view *view, const bt_mouse *mouse) {
   int line = mouse->row - view->area_top;
   size_t index = view->top_row + (size_t)(line < 0 ? 0 : line / view->spacing);
-  if (line < 0 || line >= view->area_rows || line % view->spacing >= view->height || index >= view->rows.count) return;
-  const bt_row *row = &view->rows.items[index];
-  view->cursor.stage = row->stage;
-  view->cursor.rank = row->is_lane ? row->rank : -1;
-  view->cursor.lane = row->lane;
-  view->parked = false;
-  if (mouse->column >= view->left) {
-    view->cursor.time = bt_time_add(view->origin, bt_time_mul(mouse->column - view->left, view->width));
+  bool in_row = line >= 0 && line < view->area_rows && line % view->spacing < view->height && index < view->rows.count;
+  bool on_axis = mouse->row == 1 && mouse->column >= view->left;
+  if (!in_row && !on_axis) return;
+  if (in_row) {
+    const bt_row *row = &view->rows.items[index];
+    view->cursor.stage = row->stage;
+    view->cursor.rank = row->is_lane ? row->rank : -1;
+    view->cursor.lane = row->lane;
+    view->parked = false;
   }
+  if (mouse->column >= view->left) bt_view_press(view, mouse->column);
+}
+
+void bt_view_press(bt_view *view, int column) {
+  bt_view_clear_range(view);
+  view->dragging = true;
+  view->mark = view->cursor.time = time_at(view, column);
+}
+
+/* From the column where the button was pressed to this one, both whole. */
+static void drag(bt_view *view, const bt_mouse *mouse) {
+  if (!view->dragging) { /* the press was lost, as in a burst over a slow line */
+    if (!mouse->moved || mouse->column < view->left) return;
+    bt_view_press(view, mouse->column);
+  }
+  int64_t start = view->cursor.time, here = time_at(view, mouse->column);
+  bool back = here < start;
+  if (!view->marked && here == start) return;
+  view->marked = view->range_fixed = true;
+  view->mark = back ? bt_time_add(start, view->width) : start;
+  view->range_end = back ? here : bt_time_add(here, view->width);
+  view->follow = false;
 }
 
 void bt_view_mouse(bt_view *view, const bt_mouse *mouse) {
   view->message[0] = 0;
-  if (view->asking || view->width == 0) return;
+  if (view->asking || view->choosing || view->width == 0) return;
   if (view->help) {
     view->help_top += 3 * mouse->wheel;
   } else if (view->page != BT_PAGE_TIMELINE) {
     if (mouse->wheel != 0) bt_navigate(view, mouse->wheel < 0 ? BT_ACTION_ROW_UP : BT_ACTION_ROW_DOWN, 3);
   } else if (mouse->wheel == 0) {
-    click(view, mouse);
+    if (mouse->moved || mouse->released) drag(view, mouse);
+    if (mouse->released) view->dragging = false;
+    if (!mouse->moved && !mouse->released) press(view, mouse);
   } else if (mouse->shift) {
     bt_navigate(view, mouse->wheel < 0 ? BT_ACTION_PAN_LEFT : BT_ACTION_PAN_RIGHT, 1);
   } else { /* what is under the pointer stays there */
@@ -72,6 +112,10 @@ void bt_view_key(bt_view *view, bt_key key) {
   view->message[0] = 0;
   if (view->asking) {
     key_of_line(view, key);
+    return;
+  }
+  if (view->choosing) {
+    choose(view, key);
     return;
   }
   const bt_binding *binding = bt_binding_of_key(key);
@@ -98,11 +142,10 @@ void bt_view_key(bt_view *view, bt_key key) {
   }
   unsigned count = view->count;
   view->count = 0;
-  if (key == BT_KEY_ESCAPE) {
-    if (count == 0 && view->page == BT_PAGE_TIMELINE) bt_view_say(view, "q quits, ? is help");
-    view->page = BT_PAGE_TIMELINE;
-    return;
-  }
+  if (key == BT_KEY_ESCAPE && count > 0) return; /* it took the count away */
+  int64_t from, to;
+  if (key == BT_KEY_ENTER && view->page == BT_PAGE_TIMELINE && bt_view_range(view, &from, &to))
+    binding = bt_binding_of_action(BT_ACTION_ZOOM_RANGE);
   if (binding == NULL) {
     char name[16];
     bt_view_say(view, "%s does nothing here: ? is help", bt_key_name(key, name));

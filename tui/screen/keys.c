@@ -4,6 +4,8 @@
 #include <string.h>
 
 static const bt_binding moving[] = {
+    {BT_ACTION_ZOOM_RANGE, "Z", "zoom to range",
+     "zoom to the range of time from the mark to the cursor, or dragged with the mouse; so does Enter", false},
     {BT_ACTION_PAN_LEFT, "Left h", "pan", "pan in time; with a count, that many times", true},
     {BT_ACTION_PAN_RIGHT, "Right l", NULL, NULL, true},
     {BT_ACTION_PAGE_LEFT, "PageUp H S-Left", NULL, "a page earlier or later", true},
@@ -32,9 +34,10 @@ static const bt_binding jumping[] = {
     {BT_ACTION_PREVIOUS_STEP, "{", NULL, NULL, true},
     {BT_ACTION_PRODUCER, "p", "producer", "what the block under the cursor waited for", true},
     {BT_ACTION_FOLLOW_MICROBATCH, "m", "follow mb", "the same microbatch in the stage it goes to next", true},
-    {BT_ACTION_MARK, "M", NULL, "set a mark: the line below tells the time from there; on the mark: take it away",
-     false},
+    {BT_ACTION_MARK, "M", NULL,
+     "set a mark: the range from there to the cursor is told of below; on the mark: take it away", false},
     {BT_ACTION_GO_TO_MARK, "'", NULL, "to the mark, which comes to where the cursor was", false},
+    {BT_ACTION_CLEAR, "Escape", NULL, "take the range away; from other views back to the timeline", false},
     {BT_ACTION_BACK, "Backspace C-o u", NULL, "back to where the last jump began, and forth again", true},
     {BT_ACTION_FORTH, "U", NULL, NULL, true},
     {BT_ACTION_GO, ":", NULL, "go to a step (its number) or to a time since the run's start (12.5s)", false},
@@ -70,10 +73,13 @@ static const bt_binding running[] = {
     {BT_ACTION_STEP_ONCE, ".", NULL, "replay: one step further", true},
     {BT_ACTION_SLOWER, "<", NULL, "replay: half or double speed", true},
     {BT_ACTION_FASTER, ">", NULL, NULL, true},
-    {BT_ACTION_SAVE_PICTURE, "e", NULL, "write the visible range as a picture (SVG) into this directory", false},
+    {BT_ACTION_SAVE, "e", NULL,
+     "write what is seen, or the range, into this directory: asks whether as a picture (SVG), JSON or text", false},
     {BT_ACTION_SAVE_TEXT, "y", NULL, "write the screen as text into this directory", false},
     {BT_ACTION_MOUSE, "x", NULL,
-     "mouse on or off: wheel zooms, with Shift pans, click selects; off leaves copying to the terminal", false},
+     "mouse on or off: wheel zooms, with Shift pans, click selects, dragging chooses a range; off leaves copying to "
+     "the terminal",
+     false},
     {BT_ACTION_HELP, "?", "help", "this help", false},
     {BT_ACTION_REDRAW, "C-l", NULL, "draw the whole screen again", false},
     {BT_ACTION_SUSPEND, "C-z", NULL, "suspend", false},

@@ -33,7 +33,8 @@ enum {
 
 typedef struct bt_mouse { /* where, in cells of the screen */
   int row, column;
-  int wheel; /* -1 up, 1 down, 0: the first button was pressed */
+  int wheel; /* -1 up, 1 down, 0: it is about the first button */
+  bool moved, released; /* of that, both false: it was pressed */
   bool shift;
 } bt_mouse;
 
@@ -53,6 +54,7 @@ typedef enum bt_action {
   BT_ACTION_FIT_RUN,
   BT_ACTION_START,
   BT_ACTION_END,
+  BT_ACTION_ZOOM_RANGE,
   BT_ACTION_CENTRE,
   BT_ACTION_NEXT_BLOCK,
   BT_ACTION_PREVIOUS_BLOCK,
@@ -73,7 +75,8 @@ typedef enum bt_action {
   BT_ACTION_LANES,
   BT_ACTION_ALL_LANES,
   BT_ACTION_MARK,
-  BT_ACTION_SAVE_PICTURE,
+  BT_ACTION_CLEAR,
+  BT_ACTION_SAVE,
   BT_ACTION_NEXT_REPLICA,
   BT_ACTION_PREVIOUS_REPLICA,
   BT_ACTION_SCOPE,

@@ -5,6 +5,8 @@
 #include "tui/screen/view.h"
 
 void bt_navigate(bt_view *view, bt_action action, unsigned count);
+/* What is shown, whether it runs, what is written. */
+void bt_navigate_change(bt_view *view, bt_action action, unsigned count);
 /* From block to block, bubble to bubble, hit to hit, and back. */
 void bt_jump(bt_view *view, bt_action action, unsigned count);
 /* Puts the cursor on a time, and moves the picture only as far as needed. */

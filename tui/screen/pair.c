@@ -189,12 +189,16 @@ static void share(bt_view *to, const bt_view *from) {
   to->mouse = from->mouse;
   to->save_picture = from->save_picture;
   to->save_text = from->save_text;
+  to->save_json = from->save_json;
+  to->choosing = from->choosing;
 }
 
 static void share_mark(bt_view *view, const bt_view *from) {
   bt_view *to = bt_pair_opposite(view, from);
   to->marked = from->marked;
+  to->range_fixed = from->range_fixed;
   if (from->marked) to->mark = bt_pair_across(view, from, from->mark);
+  if (from->range_fixed) to->range_end = bt_pair_across(view, from, from->range_end);
 }
 
 static void go(bt_view *view, bt_view *run) {
@@ -317,7 +321,8 @@ void bt_pair_key(bt_view *view, bt_key key) {
 void bt_pair_mouse(bt_view *view, const bt_mouse *mouse) {
   bt_view *focus = bt_pair_focus(view);
   const bt_slot *slot = bt_pair_slot_at(view, mouse->row);
-  bool clicks = mouse->wheel == 0 && !focus->help && !focus->asking && focus->page == BT_PAGE_TIMELINE;
+  bool clicks = mouse->wheel == 0 && !mouse->moved && !mouse->released && !focus->help && !focus->asking &&
+                !focus->choosing && focus->page == BT_PAGE_TIMELINE && mouse->row != 1;
   if (clicks && (slot == NULL || slot->row == NULL)) return;
   if (clicks) {
     go(view, slot->view);
@@ -325,8 +330,8 @@ void bt_pair_mouse(bt_view *view, const bt_mouse *mouse) {
     focus->cursor.stage = slot->row->stage;
     focus->cursor.rank = slot->row->is_lane ? slot->row->rank : -1;
     focus->cursor.lane = slot->row->lane;
-    if (mouse->column >= view->left)
-      focus->cursor.time = bt_time_add(focus->origin, bt_time_mul(mouse->column - view->left, focus->width));
+    if (mouse->column >= view->left) bt_view_press(focus, mouse->column);
+    share_mark(view, focus);
     return;
   }
   before was = begin(view, focus);

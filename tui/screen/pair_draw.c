@@ -100,7 +100,10 @@ static void put_title(bt_view *view, bt_grid *grid, int y) {
   if (view->width > 0 && bt_view_rate(view, -1, &rate))
     bt_text_append(text, sizeof text, " bubble %.1f %%", rate.bubble * 100);
   int64_t last;
-  if (view->scope == BT_SCOPE_STEP && bt_view_last_step(view, &last))
+  int64_t from, to;
+  if (bt_view_range(view, &from, &to))
+    bt_text_append(text, sizeof text, " in the range");
+  else if (view->scope == BT_SCOPE_STEP && bt_view_last_step(view, &last))
     bt_text_append(text, sizeof text, " in step %s", bt_text_count(number, sizeof number, last));
   if (text[0] != 0) bt_text_append(text, sizeof text, " ");
   int end = grid->columns - bt_text_width(text) - 1, free_from = view->left;
@@ -165,6 +168,7 @@ static void put_bars(bt_view *view, bt_grid *grid, int y, int count) {
 /* In one sentence what differs, or what keeps it from being said. */
 static void put_difference(bt_view *view, bt_grid *grid, int y) {
   char text[256];
+  int64_t from, to;
   int room = grid->columns - 2;
   bt_view *runs[] = {view, view->other};
   for (size_t r = 0; r < 2; r++) {
@@ -177,6 +181,11 @@ static void put_difference(bt_view *view, bt_grid *grid, int y) {
   const bt_comparison *c = bt_pair_comparison(view);
   if (c != NULL) {
     bt_grid_text(grid, y, 1, room, c->verdict, BT_COLOR_DEFAULT, BT_COLOR_DEFAULT, 0);
+  } else if (bt_view_range(view, &from, &to)) {
+    char length[32];
+    (void)snprintf(text, sizeof text, "range %s in both  (Enter zooms, Esc clears)",
+                   bt_text_duration(length, sizeof length, bt_time_sub(to, from)));
+    bt_grid_text(grid, y, 1, room, text, BT_COLOR_STRONG, BT_COLOR_DEFAULT, BT_ATTR_BOLD);
   } else if (view->first > view->last || view->other->first > view->other->last) {
     (void)snprintf(text, sizeof text, "run %c holds no spans", view->first > view->last ? 'A' : 'B');
     bt_grid_text(grid, y, 1, room, text, BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);

@@ -17,5 +17,7 @@ void bt_screen_key(bt_view *view, bt_key key);
 /* The same for one run of two (pair.h). */
 void bt_view_key(bt_view *view, bt_key key);
 void bt_view_mouse(bt_view *view, const bt_mouse *mouse);
+/* The button goes down in a column of the timeline: the cursor goes there, and a range may begin. */
+void bt_view_press(bt_view *view, int column);
 
 #endif

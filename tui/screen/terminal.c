@@ -17,17 +17,10 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tui/screen/answer.h"
 #include "tui/screen/paint.h"
 
-enum { PAIR_SLOTS = 1024, ESCAPE = 27, BELL = 7 };
-
-/* What a terminal answers to a question comes in among the keys: ESC ] number ; text, ended by BEL or ESC \. */
-typedef struct answer {
-  bool awaited, reading;
-  bool known, light; /* what it said of the background */
-  size_t length;
-  char text[48];
-} answer;
+enum { PAIR_SLOTS = 1024, ESCAPE = 27, MOUSE_EVENTS = 16 };
 
 struct bt_terminal {
   SCREEN *screen;
@@ -35,10 +28,13 @@ struct bt_terminal {
   bt_grid shown; /* what curses' window holds */
   bool fresh; /* the window holds nothing of ours */
   bool synchronized;
+  bool mouse; /* asked for */
+  MEVENT events[MOUSE_EVENTS]; /* what the mouse did, the newest first */
+  int event_count;
   int pairs[PAIR_SLOTS]; /* 1 + (fg + 1) * 512 + (bg + 1), by pair number */
   int pair_count, pair_limit;
   uint64_t written; /* an estimate */
-  answer background;
+  bt_answer background;
   bool paints; /* it speaks what paint.h writes */
   bt_paint paint;
   int last_row, last_column, last_pair; /* of the estimate: where the cell before was put, and how */
@@ -119,9 +115,19 @@ bt_status bt_terminal_open(const bt_terminal_options *options, bt_terminal **ter
   return BT_OK;
 }
 
+/* Motion while a button is down: curses asks for presses and releases alone. */
+static void track_motion(bt_terminal *t, bool on) {
+  if (!on && !t->mouse) return;
+  fputs(on ? "\033[?1002h" : "\033[?1002l", t->out);
+  fflush(t->out);
+}
+
 void bt_terminal_close(bt_terminal *terminal, bool lost) {
   if (terminal == NULL) return;
-  if (!lost) endwin();
+  if (!lost) {
+    track_motion(terminal, false);
+    endwin();
+  }
   if (!lost && terminal->background.awaited) tcflush(fileno(terminal->in), TCIFLUSH); /* or the shell gets the answer */
   delscreen(terminal->screen);
   bt_paint_free(&terminal->paint);
@@ -368,45 +374,14 @@ bool bt_terminal_background(const bt_terminal *terminal, bool *light) {
   return terminal->background.known;
 }
 
-/* 11;rgb:ffff/ffff/ffff, each of one to four digits. Light: more than half of the luminance of white (ITU-R BT.601). */
-static void take_answer(answer *a) {
-  double weights[] = {0.299, 0.587, 0.114}, luminance = 0;
-  const char *at = strchr(a->text, ':');
-  a->reading = false;
-  if (strncmp(a->text, "11;rgb", 6) != 0 || at == NULL) return;
-  a->awaited = false;
-  for (size_t i = 0; i < 3; i++) {
-    char *end;
-    unsigned long value = strtoul(++at, &end, 16);
-    size_t digits = (size_t)(end - at);
-    if (digits < 1 || digits > 4 || (i < 2 && *end != '/')) return;
-    luminance += weights[i] * (double)value / (double)((1u << (4 * digits)) - 1);
-    at = end;
-  }
-  a->light = luminance > 0.5;
-  a->known = true;
-}
-
-/* A character of the answer. One that never ends is given up. */
-static void read_answer(answer *a, wint_t key) {
-  if (key == BELL || (key == '\\' && a->length > 0 && a->text[a->length - 1] == ESCAPE)) {
-    a->text[a->length] = 0;
-    take_answer(a);
-  } else if (a->length + 1 == sizeof a->text) {
-    a->reading = false;
-  } else {
-    a->text[a->length++] = key < 0x80 ? (char)key : '?';
-  }
-}
-
 /* get_wch, less the terminal's answers. */
 static int get_key(bt_terminal *t, wint_t *key) {
-  answer *a = &t->background;
+  bt_answer *a = &t->background;
   for (;;) {
     int got = get_wch(key);
     if (got != OK) return got;
     if (a->reading) {
-      read_answer(a, *key);
+      bt_answer_read(a, *key);
       continue;
     }
     wint_t next;
@@ -449,23 +424,46 @@ bt_key bt_terminal_key(bt_terminal *terminal) {
 }
 
 void bt_terminal_mouse(bt_terminal *terminal, bool on) {
-  (void)terminal;
   mouseinterval(0);
-  mousemask(on ? BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED | BUTTON_SHIFT : 0, NULL);
+  track_motion(terminal, false);
+  mousemask(on ? BUTTON1_PRESSED | BUTTON1_RELEASED | BUTTON4_PRESSED | BUTTON5_PRESSED | BUTTON_SHIFT |
+                     REPORT_MOUSE_POSITION
+               : 0,
+            NULL);
+  terminal->mouse = on;
+  if (on) track_motion(terminal, true);
 }
 
-bool bt_terminal_mouse_event(bt_terminal *terminal, bt_mouse *mouse) {
-  MEVENT event;
-  (void)terminal;
-  if (getmouse(&event) != OK) return false;
-  bool up = (event.bstate & BUTTON4_PRESSED) != 0, down = (event.bstate & BUTTON5_PRESSED) != 0;
-  *mouse = (bt_mouse){.row = event.y,
-                      .column = event.x,
+/* False: nothing that matters. */
+static bool tell_event(const MEVENT *event, bt_mouse *mouse) {
+  mmask_t state = event->bstate;
+  bool up = (state & BUTTON4_PRESSED) != 0, down = (state & BUTTON5_PRESSED) != 0;
+  bool pressed = (state & BUTTON1_PRESSED) != 0, released = (state & BUTTON1_RELEASED) != 0;
+  bool moved = !pressed && !released && !up && !down && (state & REPORT_MOUSE_POSITION) != 0;
+  *mouse = (bt_mouse){.row = event->y,
+                      .column = event->x,
                       .wheel = up     ? -1
                                : down ? 1
                                       : 0,
-                      .shift = (event.bstate & BUTTON_SHIFT) != 0};
-  return up || down || (event.bstate & BUTTON1_PRESSED) != 0;
+                      .moved = moved,
+                      .released = released && !pressed,
+                      .shift = (state & BUTTON_SHIFT) != 0};
+  return up || down || pressed || released || moved;
+}
+
+/* curses tells of several events that came together by one key, and gives the newest first. */
+bool bt_terminal_mouse_event(bt_terminal *terminal, bt_mouse *mouse) {
+  bt_terminal *t = terminal;
+  for (;;) {
+    if (t->event_count == 0) {
+      while (t->event_count < MOUSE_EVENTS && getmouse(&t->events[t->event_count]) == OK)
+        t->event_count++;
+      if (t->event_count == 0) return false;
+    }
+    while (t->event_count > 0) {
+      if (tell_event(&t->events[--t->event_count], mouse)) return true;
+    }
+  }
 }
 
 void bt_terminal_redraw(bt_terminal *terminal) {
@@ -477,6 +475,7 @@ void bt_terminal_redraw(bt_terminal *terminal) {
 void bt_terminal_suspend(bt_terminal *terminal) {
   struct sigaction standard = {.sa_handler = SIG_DFL}, ours;
   sigset_t stop, blocked;
+  track_motion(terminal, false);
   endwin();
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
@@ -489,4 +488,5 @@ void bt_terminal_suspend(bt_terminal *terminal) {
   bt_terminal_resized(terminal);
   bt_terminal_redraw(terminal);
   refresh();
+  if (terminal->mouse) bt_terminal_mouse(terminal, true);
 }

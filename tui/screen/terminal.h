@@ -47,7 +47,7 @@ bool bt_terminal_background(const bt_terminal *terminal, bool *light);
 bt_key bt_terminal_key(bt_terminal *terminal);
 /* Asks for the mouse, or leaves it to the terminal, which can then copy with it. */
 void bt_terminal_mouse(bt_terminal *terminal, bool on);
-/* What the mouse did: after BT_KEY_MOUSE. False: nothing that matters. */
+/* What the mouse did: after BT_KEY_MOUSE, until it is false: there is no more. */
 bool bt_terminal_mouse_event(bt_terminal *terminal, bt_mouse *mouse);
 /* Draw everything anew with the next frame. */
 void bt_terminal_redraw(bt_terminal *terminal);

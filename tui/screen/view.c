@@ -264,10 +264,23 @@ bool bt_view_tick(bt_view *view, int64_t elapsed) {
 
 /* --- rates ------------------------------------------------------------------------------------------------------------ */
 
-/* The ranges of the scope: windows of steps, or what is visible. */
+bool bt_view_range(const bt_view *view, int64_t *from, int64_t *to) {
+  if (!view->marked || view->width == 0) return false;
+  int64_t end = view->range_fixed ? view->range_end : view->cursor.time;
+  *from = view->mark < end ? view->mark : end;
+  *to = view->mark < end ? end : view->mark;
+  return *from < *to;
+}
+
+void bt_view_clear_range(bt_view *view) {
+  view->marked = view->range_fixed = view->dragging = false;
+}
+
+/* The ranges of the scope: what is chosen, windows of steps, or what is visible. */
 static size_t scope_ranges(bt_view *view, int64_t (*ranges)[2]) {
   bt_steps *steps = &view->steps;
   size_t at, count = 0;
+  if (bt_view_range(view, &ranges[0][0], &ranges[0][1])) return 1;
   if (view->scope != BT_SCOPE_VISIBLE && view->width > 0 &&
       bt_steps_last(steps, view->last, view->trace, view->lods, &view->rows, &at)) {
     size_t wanted = view->scope == BT_SCOPE_STEP ? 1 : BT_SCOPE_STEPS_COUNT;
@@ -302,6 +315,8 @@ bool bt_view_last_step(bt_view *view, int64_t *id) {
 
 const char *bt_view_scope_label(bt_view *view) {
   size_t at;
+  int64_t from, to;
+  if (bt_view_range(view, &from, &to)) return "range";
   if (view->scope != BT_SCOPE_VISIBLE &&
       !bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &at)) {
     return "visible, no full step";
@@ -362,8 +377,13 @@ static bt_gaps_wanted steps_in_sight(bt_view *view, bool asked) {
   size_t last, first;
   if (!wanted.wanted || view->steps.count == 0) return wanted;
   wanted.bounded = true;
-  int64_t end = bt_view_end(view) < view->last ? bt_view_end(view) : view->last;
-  (void)bt_steps_at(&view->steps, view->origin, &first);
+  int64_t origin = view->origin, end = bt_view_end(view), from, to;
+  if (bt_view_range(view, &from, &to)) { /* which may lie outside */
+    if (from < origin) origin = from;
+    if (to > end) end = to;
+  }
+  if (end > view->last) end = view->last;
+  (void)bt_steps_at(&view->steps, origin, &first);
   wanted.wanted = bt_steps_last(&view->steps, view->last, view->trace, view->lods, &view->rows, &last);
   if (!wanted.wanted) return wanted;
   while (last > first && view->steps.items[last].begin > end)
@@ -376,7 +396,8 @@ static bt_gaps_wanted steps_in_sight(bt_view *view, bool asked) {
 }
 
 bt_gaps_wanted bt_view_wants_gaps(bt_view *view) {
-  return steps_in_sight(view, view->show_why);
+  int64_t from, to;
+  return steps_in_sight(view, view->show_why || bt_view_range(view, &from, &to));
 }
 
 bt_plan_wanted bt_view_wants_plan(bt_view *view) {
@@ -385,7 +406,8 @@ bt_plan_wanted bt_view_wants_plan(bt_view *view) {
 
 const bt_accounting *bt_view_account(bt_view *view) {
   const bt_feed *feed = &view->feed;
-  int64_t step;
-  if (feed->account == NULL || view->scope != BT_SCOPE_STEP || !feed->verdict.known) return NULL;
+  int64_t step, from, to;
+  if (feed->account == NULL || bt_view_range(view, &from, &to) || view->scope != BT_SCOPE_STEP || !feed->verdict.known)
+    return NULL;
   return bt_view_last_step(view, &step) && step == feed->verdict.step ? feed->account : NULL;
 }

@@ -153,8 +153,13 @@ typedef struct bt_view {
   bool quit, suspend, redraw;
   bool mouse; /* wanted from the terminal */
   bool save_picture, save_text; /* for the program, which clears them */
+  bool choosing; /* what to write is being asked for */
+  bool save_json; /* like save_picture */
   bool marked;
-  int64_t mark; /* a time that others are measured from */
+  int64_t mark; /* a time that others are measured from: the range goes to the cursor, ... */
+  bool range_fixed; /* ... or to here: it was dragged with the mouse */
+  int64_t range_end;
+  bool dragging; /* the button is down, since it was over `mark` */
   bt_place history[BT_VIEW_HISTORY], undone[BT_VIEW_HISTORY]; /* where jumps began, and where going back did */
   size_t history_count, undone_count;
 
@@ -195,6 +200,10 @@ int bt_view_column(const bt_view *view, int64_t time);
 const bt_row *bt_view_row(const bt_view *view);
 /* Whether the cursor is to be seen in that row. */
 bool bt_view_is_here(const bt_view *view, const bt_row *row);
+/* The range of time that is chosen, by a mark or the mouse. False: none, or it is empty. */
+bool bt_view_range(const bt_view *view, int64_t *from, int64_t *to);
+/* Takes mark and range away. */
+void bt_view_clear_range(bt_view *view);
 /* Opens a stage's row into its lanes, or closes it. */
 void bt_view_open(bt_view *view, int32_t stage, bool open);
 /* Advances the replay clock by real time. True when something changed. */
