@@ -49,6 +49,10 @@ BUBBLETOP_API void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind 
 BUBBLETOP_API void bubbletop_cuda_launch_begin(bubbletop_session *session, bubbletop_cuda_span *span, void *stream);
 BUBBLETOP_API void bubbletop_cuda_launched(bubbletop_cuda_span *span);
 
+/* The n-th message of a launch, in the order in which they were added (from 0), had a part of its own: from and to in ns
+ * behind the launch's beginning. It has these times then, and does not share the launch's. Before the end. */
+BUBBLETOP_API void bubbletop_cuda_part(bubbletop_cuda_span *span, uint32_t nth, int64_t from, int64_t to);
+
 BUBBLETOP_API void bubbletop_cuda_end(bubbletop_cuda_span *span);
 /* Ends a message where `stream`, any of the same context, has waited for it: it was through then, but perhaps long before
  * ("grouped": the end is an upper bound). */

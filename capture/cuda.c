@@ -65,7 +65,8 @@ bt_cuda_item *bt_cuda_take(bt_cuda *cuda, bt_cuda_context *context) {
     push(&context->free, context, index);
     return NULL;
   }
-  item->more = 0;
+  item->more = item->nth = 0;
+  item->part_to = -1;
   item->failed = item->launched = false;
   return item;
 }
@@ -289,10 +290,21 @@ void bubbletop_cuda_add(bubbletop_cuda_span *span, bubbletop_kind kind, bubbleto
   }
   item->record.code |= grouped;
   record.code |= grouped;
+  more->nth = item->more != 0 ? context->items[item->more - 1].nth + 1 : 1;
   more->record = record;
   more->more = item->more;
   item->more = bt_cuda_index(context, more) + 1;
   bt_cuda_pending_begin(context, more, item);
+}
+
+void bubbletop_cuda_part(bubbletop_cuda_span *span, uint32_t nth, int64_t from, int64_t to) {
+  bt_cuda_item *item = span->opaque[CUDA_STATE] == STATE_GPU ? item_of(span) : NULL;
+  const bt_cuda_context *context = (const bt_cuda_context *)(uintptr_t)span->opaque[CUDA_CONTEXT];
+  while (item != NULL && item->nth != nth)
+    item = item->more != 0 ? (bt_cuda_item *)&context->items[item->more - 1] : NULL;
+  if (item == NULL || from < 0 || to < from) return;
+  item->part_from = from;
+  item->part_to = to;
 }
 
 void bubbletop_cuda_end(bubbletop_cuda_span *span) {

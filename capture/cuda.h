@@ -25,6 +25,8 @@ typedef struct bt_cuda_item {
   bt_record record;
   int64_t host_begin, host_end;
   uint32_t more; /* index + 1 of an item that shares the times; 0 none */
+  uint32_t nth; /* in its launch */
+  int64_t part_from, part_to; /* its part of the launch, ns from the beginning; part_to -1: all of it */
   bool failed; /* an event could not be recorded */
   bool launched; /* the end is recorded already */
 } bt_cuda_item;

@@ -41,7 +41,7 @@ static void note(const bt_cuda_context *context, const bt_cuda_item *item, const
 }
 
 void bt_cuda_pending_begin(const bt_cuda_context *context, const bt_cuda_item *item, const bt_cuda_item *times) {
-  note(context, item, times, BT_PENDING_BEGUN);
+  note(context, item, times, times->launched ? BT_PENDING_ENDED : BT_PENDING_BEGUN);
 }
 
 void bt_cuda_pending_end(const bt_cuda_context *context, const bt_cuda_item *item) {

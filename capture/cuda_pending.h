@@ -14,7 +14,8 @@ void bt_cuda_pending_open(bubbletop_session *session, bt_cuda_context *context);
 /* The session's memory goes. The mapping stays, empty: a span's end may still come. */
 void bt_cuda_pending_close(bubbletop_session *session, bt_cuda_context *context);
 
-/* Notes an item that has begun on the host; `times` is the item whose times it shares, mostly itself. */
+/* Notes an item that has begun on the host (of a launch that is over there: has ended); `times` is the item whose times it
+ * shares, mostly itself. */
 void bt_cuda_pending_begin(const bt_cuda_context *context, const bt_cuda_item *item, const bt_cuda_item *times);
 /* It has ended, and so has what shares its times. */
 void bt_cuda_pending_end(const bt_cuda_context *context, const bt_cuda_item *item);

@@ -14,6 +14,8 @@ static const int64_t close_wait_ns = INT64_C(200000000);
 /* How long a span waits for the first base of its clock. */
 static const int64_t base_wait_ns = INT64_C(2000000000);
 
+static const int64_t part_slack_ns = 100000; /* two clocks of a GPU, and the launch itself */
+static const uint64_t grouped = (uint64_t)BT_FLAG_GROUPED << 8;
 static const uint64_t gpu_timed = (uint64_t)BT_FLAG_GPU_TIMED << 8;
 static const uint64_t gpu_unknown = (uint64_t)BT_FLAG_GPU_UNKNOWN << 8;
 
@@ -50,15 +52,27 @@ static void take_ended(bt_cuda_context *context) {
   context->last = last;
 }
 
+/* A part that does not lie in its launch is none. */
+static bool has_part(const bt_cuda_item *item, int64_t launch) {
+  return item->part_to >= 0 && item->part_from <= launch && item->part_to <= launch + part_slack_ns;
+}
+
 static void record(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *item, int64_t begin, int64_t end,
                    uint64_t flags) {
   bt_producer *producer = bt_producer_of(cuda->session);
   for (bt_cuda_item *each = item; each != NULL;) {
     bt_record made = each->record;
+    int64_t from = begin, to = end;
     made.code |= flags;
+    if (flags == gpu_timed && has_part(each, end - begin)) {
+      made.code &= ~grouped;
+      from = begin + each->part_from;
+      to = begin + each->part_to < end ? begin + each->part_to : end;
+      if (to < from) to = from;
+    }
     if (producer != NULL && each->record.code != 0) {
       bt_cuda_pending_take(context, each, producer);
-      bt_producer_push(producer, begin, end - begin, made);
+      bt_producer_push(producer, from, to - from, made);
     }
     bt_cuda_pending_forget(context, each);
     bt_cuda_item *next = each->more != 0 ? &context->items[each->more - 1] : NULL;
@@ -154,6 +168,15 @@ static bool pass(bt_cuda *cuda, bool last_look) {
   return idle;
 }
 
+/* A span that has not ended, by the session's close; of a launch all may be known but its messages. */
+static void record_left(bt_cuda *cuda, bt_cuda_context *context, bt_cuda_item *item) {
+  bool through = item->launched && !item->failed && cuda->driver->event_query(item->end) == BT_CU_OK;
+  if (through)
+    record_timed(cuda, context, item);
+  else
+    record_unknown(cuda, context, item);
+}
+
 /* Gives up what it holds of the driver and the items that are still with callers: they find a later generation. */
 static void leave_contexts(bt_cuda *cuda) {
   for (uint32_t i = 0; i < cuda->context_count; i++) {
@@ -165,7 +188,7 @@ static void leave_contexts(bt_cuda *cuda) {
       if ((generation & 1) != 0 &&
           __atomic_compare_exchange_n(&context->items[k].generation, &generation, generation + 1, false,
                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        record_unknown(cuda, context, &context->items[k]);
+        record_left(cuda, context, &context->items[k]);
     }
     if (current) bt_cuda_clock_free(&context->clock, cuda->driver);
     if (current) cuda->driver->context_pop(&ignored);

@@ -55,7 +55,7 @@ lib_LTLIBRARIES += libnccl-profiler-bubbletop.la
 EXTRA_DIST += capture/nccl.map
 libnccl_profiler_bubbletop_la_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 libnccl_profiler_bubbletop_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden
-libnccl_profiler_bubbletop_la_SOURCES = capture/nccl.c capture/nccl_abi.h capture/comm.c capture/comm.h
+libnccl_profiler_bubbletop_la_SOURCES = capture/nccl.c capture/nccl_flight.c capture/nccl_flight.h capture/nccl_abi.h capture/comm.c capture/comm.h
 libnccl_profiler_bubbletop_la_LIBADD = libbubbletop.la
 libnccl_profiler_bubbletop_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -Wl,-z,nodelete \
 	-Wl,-rpath,'$$ORIGIN' \

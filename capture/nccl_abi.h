@@ -25,7 +25,12 @@ typedef enum bt_nccl_event {
   BT_NCCL_KERNEL_LAUNCH = 1 << 11
 } bt_nccl_event;
 
-enum { BT_NCCL_SUCCESS = 0 };
+enum { BT_NCCL_SUCCESS = 0, BT_NCCL_KERNEL_CH_STOP = 22 /* a state of record_state */ };
+
+/* What record_state is told with it: the GPU's globaltimer. */
+typedef struct bt_nccl_kernel_state {
+  uint64_t timer;
+} bt_nccl_kernel_state;
 
 typedef struct bt_nccl_coll {
   uint64_t sequence;

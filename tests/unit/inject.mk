@@ -39,3 +39,9 @@ tests_capture_test_cuda_kill_SOURCES = tests/capture/test_cuda_kill.c $(nccl_har
 tests_capture_test_cuda_kill_CPPFLAGS = $(capture_test_cppflags)
 tests_capture_test_cuda_kill_CFLAGS = $(unit_cflags)
 tests_capture_test_cuda_kill_LDADD = libbubbletop.la libformats.la libwire.la $(CMOCKA_LIBS) $(MSGPACK_LIBS)
+
+unit_programs += tests/capture/test_nccl_channels
+tests_capture_test_nccl_channels_SOURCES = tests/capture/test_nccl_channels.c $(nccl_harness) $(capture_test_sessions)
+tests_capture_test_nccl_channels_CPPFLAGS = $(capture_test_cppflags)
+tests_capture_test_nccl_channels_CFLAGS = $(unit_cflags)
+tests_capture_test_nccl_channels_LDADD = $(capture_test_ldadd)
