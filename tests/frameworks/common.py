@@ -94,3 +94,14 @@ def compare_steps(run, rank, steps, per_step, *kinds, first=0):
     for step in own:
         inside = [op for op in ops if step[2] <= op.start and op.end <= step[3]]
         assert len(inside) == per_step, (step, len(inside), per_step)
+
+
+GPU_TIMED, GROUPED = 1, 4
+
+
+def compare_clock(run, host=()):
+    """Everything, apart from kinds that are the host's, has the times of a stream; the ends of what others take part in are
+    upper bounds."""
+    shared = (*MESSAGES, "all_gather", "all_reduce", "broadcast", "reduce_scatter")
+    for span in run.spans:
+        assert span.flags == (0 if span.kind in host else GPU_TIMED | (GROUPED if span.kind in shared else 0)), span

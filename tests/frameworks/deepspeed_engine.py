@@ -4,6 +4,7 @@ were asked to do and what the engine's own schedule lists; messages, gates and r
 Run by tests/frameworks/run, with a Python that has torch and deepspeed."""
 import collections
 import os
+import subprocess
 import sys
 
 import common
@@ -101,6 +102,28 @@ def test_dualpipev(scratch):
     compare(job[0], job[3:], run, said)
     for span in run.spans:
         assert span.kind not in SENT or span.chunk in (0, 1), span
+
+
+def test_the_times_of_a_gpu(scratch):
+    """By a double of the CUDA driver: everything but the loading of data has the times of the stream that computes."""
+    jobs = [(4, STEPS, MICROBATCHES, "pp=2", "tied", "recompute", "double"),
+            (2, STEPS, MICROBATCHES, "pp=2", "dualpipev", "double")]
+    for job, run, said in common.launch_all(scratch, SCRIPT, jobs):
+        compare(job[0], job[3:], run, said)
+        common.compare_clock(run, host=("host",))
+
+
+def test_another_version(scratch):
+    """Whose engine is not what the adapter knows: it says so once and steps aside, and the training goes on."""
+    code = ("import os; os.environ['DS_ACCELERATOR'] = 'cpu'; import deepspeed.runtime.pipe.engine as e; "
+            "f = e.PipelineEngine.train_batch; del e.PipelineEngine._exec_schedule; import bubbletop.deepspeed as b; "
+            "b.attach(e); b.attach(e); print(e.PipelineEngine.train_batch is f)")
+    path = os.path.join(os.environ["top_srcdir"], "capture", "python")
+    done = subprocess.run([sys.executable, "-c", code], env=environment(PYTHONPATH=path, **quiet), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, universal_newlines=True, timeout=common.JOB_LIMIT)
+    assert done.returncode == 0 and done.stdout.split()[-1] == "True", done
+    said = [line for line in done.stderr.splitlines() if line.startswith("bubbletop:")]
+    assert len(said) == 1 and "_exec_schedule" in said[0] and "not captured" in said[0], done.stderr
 
 
 def test_torchrun(scratch):

@@ -3,7 +3,7 @@ DeepSpeed's own). It knows nothing of bubbletop.
 
 Arguments: a folder for what each rank says as JSON, steps, microbatches, and options: pp=N (what is left is data parallel),
 tied (the first and the last stage share a layer), recompute, zero (stage 1), eval (after the steps), dualpipev (its engine of
-that name), explicit. Or `jobs` and a file of such argument lists (jobs.py)."""
+that name), explicit, double (double.py). Or `jobs` and a file of such argument lists (jobs.py)."""
 import json
 import os
 import sys
@@ -73,6 +73,9 @@ def train(folder, steps, microbatches, *words):
     steps, microbatches = int(steps), int(microbatches)
     given = dict(word.split("=") if "=" in word else (word, True) for word in words)
     stages = int(given["pp"])
+    if "double" in given:
+        import double
+        double.install()
     deepspeed.init_distributed(dist_backend="gloo")
     torch.manual_seed(7 + dist.get_rank() // (dist.get_world_size() // stages))
     module = make_module(stages, given)

@@ -4,6 +4,7 @@ is what the model was asked to do, in the order of Megatron's own tables; messag
 Run by tests/frameworks/run, with a Python that has torch and megatron-core."""
 import collections
 import os
+import subprocess
 import sys
 
 import common
@@ -102,6 +103,27 @@ def test_recomputation(scratch):
             assert (inner.microbatch, inner.chunk) == (outer.microbatch, outer.chunk), (inner, outer)
     assert [one["loss"] for one in said if one["loss"]]
     compare_report(scratch("run0"), "1f1b")
+
+
+def test_the_times_of_a_gpu(scratch):
+    """By a double of the CUDA driver: everything has the times of the stream that computes."""
+    jobs = [(2, STEPS, MICROBATCHES, "pp=2", "vpp=2", "overlap", "recompute", "double"),
+            (4, STEPS, MICROBATCHES, "pp=2", "ddp", "tied", "double"), (4, STEPS, MICROBATCHES, "pp=2", "tp=2", "double")]
+    for job, run, said in common.launch_all(scratch, SCRIPT, jobs):
+        compare(job[0], job[3:], run, said)
+        common.compare_clock(run)
+
+
+def test_another_version(scratch):
+    """Whose schedules are not what the adapter knows: it says so once and steps aside, and the training goes on."""
+    code = ("import megatron.core.pipeline_parallel.schedules as s; del s.backward_step; import bubbletop.megatron as b; "
+            "b.instrument(); b.instrument(); print(s.forward_step.__module__, hasattr(s.forward_step, '__wrapped__'))")
+    path = os.path.join(os.environ["top_srcdir"], "capture", "python")
+    done = subprocess.run([sys.executable, "-c", code], env=environment(PYTHONPATH=path, **quiet), stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, universal_newlines=True, timeout=common.JOB_LIMIT)
+    assert done.returncode == 0 and done.stdout.split() == ["megatron.core.pipeline_parallel.schedules", "False"], done
+    said = [line for line in done.stderr.splitlines() if line.startswith("bubbletop:")]
+    assert len(said) == 1 and "has no backward_step" in said[0] and "not captured" in said[0], done.stderr
 
 
 def test_torchrun(scratch):

@@ -3,7 +3,7 @@
 Arguments: a folder for what each rank says as JSON, steps, microbatches, and options: pp=N, vpp=N, tp=N (what is left is data
 parallel), overlap (messages in the background), ddp (Megatron's own, gradients in the background, and its optimizer), sharded
 (the same with gradients and parameters sharded, and without the optimizer that belongs to that, which wants a GPU), tied (the
-first and the last stage share a weight), recompute, explicit. Or `jobs` and a file of such argument lists (jobs.py).
+first and the last stage share a weight), recompute, explicit, double (double.py). Or `jobs` and a file of such argument lists (jobs.py).
 
 Megatron-core asks for CUDA in four places of what runs here: buffers and counters are made on torch.cuda.current_device() or
 "cuda", batches of messages end with torch.cuda.synchronize(), and recomputation keeps the GPU's random state. Those alone
@@ -136,6 +136,9 @@ def plan(sizes, microbatches, config):
 def train(folder, steps, microbatches, *words):
     steps, microbatches = int(steps), int(microbatches)
     sizes, given = options_of(words)
+    if "double" in given:
+        import double
+        double.install()
     on_cpu()
     dist.init_process_group("gloo")
     parallel_state.initialize_model_parallel(sizes["tp"], sizes["pp"], sizes["vpp"] if sizes["vpp"] > 1 else None)

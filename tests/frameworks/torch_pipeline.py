@@ -1,9 +1,7 @@
 """A pipeline of linear layers under a schedule of torch.distributed.pipelining, with gloo. It knows nothing of bubbletop.
 
 Arguments: a folder for what each rank says as JSON (the schedule's plan for it, and what its stages were asked to do: a
-subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, explicit, double (the adapter takes the time of
-a stream of the double of the CUDA driver). Or `jobs` and a file of such argument lists (jobs.py)."""
-import ctypes
+subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, explicit, double (double.py). Or `jobs` and a file of such argument lists (jobs.py)."""
 import json
 import os
 import sys
@@ -65,20 +63,11 @@ def make_stages(kind, chunks, options):
     return made, virtual, here
 
 
-def time_on_a_double():
-    """What the adapter does for stages on a GPU, on a machine without: the stream that it asks for is the double's."""
-    from bubbletop import _distributed
-    double = ctypes.CDLL(os.path.join(os.environ["top_builddir"], "tests", "capture", "double", "libcuda.so.1"))
-    new_stream = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int).in_dll(double, "cuda_double_control")
-    stream = new_stream(1)
-    _distributed.compute_on = lambda device: None
-    _distributed.stream = lambda: stream
-
-
 def train(folder, name, steps, microbatches, *options):
     steps, microbatches = int(steps), int(microbatches)
     if "double" in options:
-        time_on_a_double()
+        import double
+        double.install()
     dist.init_process_group("gloo")
     kind = getattr(schedules, name)
     multi = issubclass(kind, schedules.PipelineScheduleMulti)

@@ -10,7 +10,6 @@ from common import MESSAGES, compare_messages, environment, quiet
 from harness import run_tests, streams, top_srcdir
 
 KINDS = {"f": "F", "bw": "B", "b": "I", "w": "W"}  # ours -> PyTorch's
-GPU_TIMED, GROUPED = 1, 4
 SCHEDULES = (("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2), ("ScheduleLoopedBFS", 2),
              ("ScheduleInterleavedZeroBubble", 2), ("ScheduleZBVZeroBubble", 2), ("ScheduleDualPipeV", 2))
 
@@ -81,10 +80,7 @@ def test_the_times_of_a_gpu(scratch):
             (4, "Schedule1F1B", 2, 4, "fsdp", "double")]
     for job, run, said in common.launch_all(scratch, "torch_pipeline.py", jobs):
         compare(job, run, said)
-        for span in run.spans:
-            comm = span.kind in (*MESSAGES, "all_gather", "reduce_scatter")  # their ends are upper bounds
-            timed = GPU_TIMED | (GROUPED if comm else 0)
-            assert span.flags == timed, span
+        common.compare_clock(run)
 
 
 def test_the_stream_of_a_device(scratch):
