@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "capture/bubbletop.h"
+#include "tests/bench/show.h"
 
 enum { SAMPLES = 27 };
 
@@ -57,24 +56,6 @@ static int record(const char *directory, int out) {
   return 0;
 }
 
-static pid_t show(const char *directory, int *terminal) {
-  *terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  if (*terminal < 0 || grantpt(*terminal) != 0 || unlockpt(*terminal) != 0) return -1;
-  struct winsize size = {.ws_row = 24, .ws_col = 80};
-  ioctl(*terminal, TIOCSWINSZ, &size);
-  const char *name = ptsname(*terminal);
-  pid_t pid = fork();
-  if (pid != 0) return pid;
-  setsid();
-  int tty = open(name, O_RDWR);
-  for (int fd = 0; fd < 3; fd++)
-    dup2(tty, fd);
-  setenv("TERM", "xterm-256color", 1);
-  setenv("LC_ALL", "C.UTF-8", 1);
-  execl("./bubbletop", "bubbletop", directory, (char *)NULL);
-  _exit(127);
-}
-
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -115,7 +96,7 @@ int main(void) {
   pid_t writer = fork();
   if (writer == 0) _exit(record(directory, samples[1]));
   close(samples[1]);
-  pid_t viewer = show(directory, &terminal);
+  pid_t viewer = show_run(directory, 24, 80, &terminal);
   double latencies[SAMPLES];
   int seen = viewer > 0 ? watch(terminal, samples[0], latencies) : 0;
   kill(writer, SIGTERM);

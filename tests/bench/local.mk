@@ -41,9 +41,15 @@ tests_bench_bench_bytes_SOURCES = tests/bench/bench_bytes.c tests/screen/watch.c
 tests_bench_bench_bytes_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(NCURSES_LIBS) $(MSGPACK_LIBS) -lm
 
 bench_programs += tests/bench/bench_latency
-tests_bench_bench_latency_SOURCES = tests/bench/bench_latency.c
+tests_bench_bench_latency_SOURCES = tests/bench/bench_latency.c tests/bench/show.c tests/bench/show.h
 tests_bench_bench_latency_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_bench_bench_latency_LDADD = libbubbletop.la
+
+bench_programs += tests/bench/bench_view
+tests_bench_bench_view_SOURCES = tests/bench/bench_view.c tests/bench/show.c tests/bench/show.h \
+	tests/formats/maker.c tests/formats/maker.h
+tests_bench_bench_view_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+tests_bench_bench_view_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
 EXTRA_PROGRAMS += $(bench_programs)
 
