@@ -7,6 +7,10 @@ import time
 
 from pty_view import PROGRAM, View
 
+REPLAYED = 8  # seconds: longer than the replay of the test
+MOST_WAITING = 1 << 17  # bytes: what a pseudo terminal holds, and as much again
+LAST_STEP = b"step 59"
+
 
 def lost(run):
     """ssh drops: the other side of the terminal is closed."""
@@ -38,16 +42,43 @@ def idle(run):
     view.ended()
 
 
-def slow(run):
-    """Nobody reads the terminal while a replay runs: frames are left out, and keys still answered."""
-    view = View(run, "--replay", "--fps=60")
+def replay(run, reads):
+    """A replay to its end, on a terminal that is read all the time or only afterwards: bytes, and what the screen shows then."""
+    view = View(run, "--replay=5", "--fps=60")
     view.wait_for(b"quit")
-    time.sleep(2)
-    size = len(view.read(0.3))
-    print(f"slow terminal: {size} bytes wait after 2 s")
+    begin = time.monotonic()
+    size = 0
+    while time.monotonic() - begin < REPLAYED:
+        if reads:
+            size += len(view.read(0.2))
+        else:
+            time.sleep(0.2)
+    for _ in range(200):  # until nothing waits and nothing comes
+        got = len(view.read(0.5))
+        size += got
+        if got == 0:
+            break
+    else:
+        sys.exit("FAIL: a replay that has ended writes on")
+    os.write(view.terminal, b"\x0c")  # all of it anew
+    screen = view.read(1)
     os.write(view.terminal, b"q")
     view.read(0.5)
     view.ended()
+    return size, screen
+
+
+def slow(run):
+    """Nobody reads the terminal while a replay runs: frames are left out, and what is shown afterwards is the newest."""
+    followed, screen = replay(run, True)
+    if LAST_STEP not in screen:
+        sys.exit(f"FAIL: the replay does not come to its last step: {screen[:400]!r}")
+    behind, screen = replay(run, False)
+    print(f"a replay takes {followed} bytes; on a terminal that nobody reads {behind} wait")
+    if behind >= followed or behind > MOST_WAITING:
+        sys.exit("FAIL: frames are not left out")
+    if LAST_STEP not in screen:
+        sys.exit(f"FAIL: what is shown in the end is not the newest: {screen[:400]!r}")
 
 
 def limited(run):

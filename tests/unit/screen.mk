@@ -14,6 +14,12 @@ tests_unit_test_terminal_CFLAGS = $(unit_cflags)
 tests_unit_test_terminal_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
 	$(MSGPACK_LIBS) -lm
 
+unit_programs += tests/unit/test_view_edges
+tests_unit_test_view_edges_SOURCES = tests/unit/test_view_edges.c
+tests_unit_test_view_edges_CFLAGS = $(unit_cflags)
+tests_unit_test_view_edges_LDADD = libscreen.la libanalysis.la libformats.la libwire.la $(CMOCKA_LIBS) $(NCURSES_LIBS) \
+	$(MSGPACK_LIBS) -lm
+
 unit_programs += tests/unit/test_paint
 tests_unit_test_paint_SOURCES = tests/unit/test_paint.c
 tests_unit_test_paint_CFLAGS = $(unit_cflags)

@@ -198,8 +198,9 @@ static void put_ticks(bt_view *view, bt_grid *grid, int64_t base, int from, int 
   if (number < 1) number = 1;
   for (;; number++) {
     int64_t since = bt_time_mul(number, tick);
-    int column = bt_view_column(view, bt_time_add(base, since));
-    if (column >= to || column >= view->columns) return;
+    int64_t time = bt_time_add(base, since);
+    int column = bt_view_column(view, time);
+    if (column >= to || column >= view->columns || time == INT64_MAX || since == INT64_MAX) return;
     if (column < from) continue;
     char text[32];
     bt_text_tick(text, sizeof text, since, tick);
