@@ -10,7 +10,7 @@ import unicodedata
 
 PROGRAM = os.path.join(os.environ["top_builddir"], "bubbletop")
 KEYS = ("Left Right Up Down Home End PageUp PageDown Tab S-Tab Enter Escape Backspace S-Left S-Right Space C-u C-d C-o C-l + - = "
-        "0 1 2 3 7 9 ] [ } { B a b c e f g G h i j k l m M ' n N o O p q r R s t u U v V w x z . < > ? / : y "
+        "0 1 2 3 7 9 ] [ } { B a b c e f g G h i j k l m M ' n N o O p q r R s t u U v V w W x z . < > ? / : y "
         "d D P T E S X Y Z ; ! @ # $ % ^ & * ( ) _ | \\ ~ `").split()
 LINES = [": 2 Enter", ": 0 . 0 1 s Enter", ": 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 Enter", ": x Enter", "/ F Enter", "/ m b 3 Enter",
          "/ > 1 m s Enter", "/ s t a g e 1 Space W Enter", "/ Escape", "9 9 9 9 9 9 9 +", "9 9 9 9 -", "5 0 Right", "9 9 }"]
@@ -42,6 +42,8 @@ def try_seed(seed, runs, directory):
         command.insert(3, "--replay")
     elif dice.random() < 0.25:
         command[3:3] = ["--with", dice.choice(runs)]
+    if dice.random() < 0.3:
+        command[3:3] = ["--plan", dice.choice(["1f1b", "zb-h1", "interleaved", "gpipe", "dualpipe"])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120, cwd=directory)
     repeat = " ".join(f"'{word}'" if " " in word or not word.isalnum() else word for word in command)
     if done.returncode not in (0, 1):

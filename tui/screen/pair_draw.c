@@ -172,9 +172,11 @@ static void put_difference(bt_view *view, bt_grid *grid, int y) {
   int room = grid->columns - 2;
   bt_view *runs[] = {view, view->other};
   for (size_t r = 0; r < 2; r++) {
-    char hang[240];
-    if (!bt_hang_line(runs[r], hang, sizeof hang)) continue;
-    (void)snprintf(text, sizeof text, "%c %s", runs[r]->sign, hang);
+    char what[240];
+    bool alert;
+    if (!bt_hang_line(runs[r], what, sizeof what) && !(bt_plan_line(runs[r], what, sizeof what, &alert) && alert))
+      continue;
+    (void)snprintf(text, sizeof text, "%c %s", runs[r]->sign, what);
     bt_grid_text(grid, y, 1, room, text, BT_COLOR_ALERT, BT_COLOR_DEFAULT, 0);
     return;
   }
