@@ -182,12 +182,20 @@ static bool direct_messages(const bt_trace *trace, bt_rank *rank) {
 
 /* ---- all ---- */
 
+static void forget_all(bt_trace *trace) {
+  for (size_t r = 0; r < trace->rank_count; r++) {
+    for (size_t g = 0; g < trace->ranks[r].group_count; g++)
+      trace->ranks[r].groups[g].joined = NULL;
+  }
+  bt_trace_forget_joined(trace);
+}
+
 static bt_status join_all(bt_trace *trace) {
   claim *claims = NULL;
   size_t count = 0;
   size_t distinct = 0;
   bool fine = collect(trace, &claims, &count);
-  bt_trace_forget_joined(trace);
+  forget_all(trace);
   for (size_t i = 0; i < count; i++)
     distinct += i == 0 || claims[i].identity != claims[i - 1].identity;
   if (fine) trace->joined = calloc(distinct + 1, sizeof *trace->joined);

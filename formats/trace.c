@@ -225,8 +225,9 @@ bt_status bt_trace_header(bt_trace *trace, bt_rank *rank, const bt_header *heade
   bool newest = life == &rank->lives[rank->life_count - 1];
   if (newest) {
     rank->host = host;
+    bt_layout before = rank->layout;
     merge_layout(&rank->layout, &header->layout);
-    trace->definitions++;
+    if (memcmp(&before, &rank->layout, sizeof before) != 0) trace->definitions++;
   }
   if (header->mono_ns != 0 || header->real_ns != 0) {
     rank->clocks[rank->clock_count++] = (bt_clock_pair){header->mono_ns, header->real_ns};

@@ -116,6 +116,12 @@ static bt_status add_mark(bt_trace *trace, bt_rank *rank, const bt_event *event)
   return BT_OK;
 }
 
+/* A communicator that is known just so. */
+static bool is_told(const bt_group_info *group, const bt_event *event) {
+  return event->number != 0 && event->run_count == 0 && group->identity == event->number &&
+         group->told_domain == event->domain && group->own_rank == event->own_rank && group->count == event->count;
+}
+
 static bt_status add_group(bt_trace *trace, bt_rank *rank, uint32_t life, const bt_event *event) {
   if (event->run_count > BT_MAX_RUNS || event->count < 0) return BT_ERR_ARG;
   bt_run_of_ranks *runs = NULL;
@@ -130,6 +136,7 @@ static bt_status add_group(bt_trace *trace, bt_rank *rank, uint32_t life, const 
     return event->group == 0 ? BT_ERR_ARG : rank->group_count == BT_MAX_GROUPS ? BT_ERR_LIMIT : BT_ERR_NOMEM;
   }
   bt_group_info *group = &rank->groups[index - 1];
+  if (is_told(group, event)) return BT_OK; /* again, in a new segment */
   free(group->runs);
   group->domain = group->told_domain = event->domain;
   group->identity = event->number;
@@ -204,6 +211,13 @@ static bt_status add_dropped(bt_trace *trace, bt_rank *rank, uint32_t life, cons
   return status;
 }
 
+static bt_status add_meta(bt_trace *trace, bt_rank *rank, const bt_event *event) {
+  bt_layout before = rank->layout;
+  bt_status status = bt_layout_decode((const uint8_t *)event->text, event->text_length, &rank->layout);
+  if (memcmp(&before, &rank->layout, sizeof before) != 0) trace->definitions++;
+  return status == BT_OK ? BT_OK : BT_ERR_ARG;
+}
+
 static bt_status add_mark_record(bt_trace *trace, bt_rank *rank, bt_life *life, const bt_event *event) {
   switch (event->code) {
   case BT_STEP_BEGIN:
@@ -213,9 +227,7 @@ static bt_status add_mark_record(bt_trace *trace, bt_rank *rank, bt_life *life, 
   case BT_GROUP: return add_group(trace, rank, life->life, event);
   case BT_META:
     if (life != &rank->lives[rank->life_count - 1]) return BT_OK; /* an older life's layout is history */
-    trace->definitions++;
-    return bt_layout_decode((const uint8_t *)event->text, event->text_length, &rank->layout) == BT_OK ? BT_OK
-                                                                                                      : BT_ERR_ARG;
+    return add_meta(trace, rank, event);
   case BT_CLOCK: return add_clock(rank, event);
   case BT_OPEN: return add_open(rank, life->life, event);
   case BT_DROPPED: return add_dropped(trace, rank, life->life, event);
