@@ -222,12 +222,64 @@ static void few_descriptors_are_enough(void **state) {
   maker_remove(directory);
 }
 
+/* A rank of a pipeline of two, at `place` in a communicator, that sends to the other one. */
+static void save_member(const char *directory, int32_t rank, int32_t place) {
+  made_stream made;
+  bt_event event;
+  maker_init(&made, rank, 0, 0);
+  made.header.world_size = 2;
+  made.header.layout.pp_rank = rank;
+  made.header.layout.pp_size = 2;
+  maker_header(&made);
+  maker_begin(&made, 1);
+  bt_event_init(&event, BT_GROUP);
+  event.start = 4000;
+  event.group = 1;
+  event.number = 77;
+  event.own_rank = place;
+  event.count = 2;
+  maker_add(&made, &event);
+  bt_event_init(&event, BT_SEND);
+  event.start = 5000;
+  event.duration = 10;
+  event.group = 1;
+  event.peer = 1 - place;
+  maker_add(&made, &event);
+  maker_finish(&made);
+  save_and_free(&made, directory);
+}
+
+/* A communicator is joined as its ranks come. */
+static void communicators_are_completed(void **state) {
+  (void)state;
+  char directory[256];
+  maker_directory(directory, sizeof directory);
+  save_member(directory, 1, 0);
+  bt_run *run = open_run(directory, &follow);
+  (void)drain(run, 0);
+  const bt_rank *rank = bt_trace_find(bt_run_trace(run), 1);
+  assert_int_equal(problems_of(run, BT_PROBLEM_COMMUNICATORS_INCOMPLETE), 1);
+  assert_int_equal(bt_trace_peer(rank, 1, 1), -1);
+  assert_int_equal(rank->tracks[BT_LANE_P2P].spans[0].kind, BT_SEND);
+  save_member(directory, 0, 1);
+  await_spans(run, 0, 1);
+  rank = bt_trace_find(bt_run_trace(run), 1);
+  assert_int_equal(problems_of(run, BT_PROBLEM_COMMUNICATORS_INCOMPLETE), 0);
+  assert_int_equal(bt_trace_peer(rank, 1, 1), 0);
+  assert_int_equal(rank->tracks[BT_LANE_P2P].spans[0].kind, BT_SEND_B);
+  rank = bt_trace_find(bt_run_trace(run), 0);
+  assert_int_equal(bt_trace_peer(rank, 1, 0), 1);
+  assert_int_equal(rank->tracks[BT_LANE_P2P].spans[0].kind, BT_SEND_F);
+  bt_run_close(run);
+  maker_remove(directory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(growth_in_odd_pieces),           cmocka_unit_test(late_ranks_are_found),
-      cmocka_unit_test(what_is_no_run_is_not_followed), cmocka_unit_test(sizes_that_shrink_are_stale),
-      cmocka_unit_test(unwritten_pages_are_read_again), cmocka_unit_test(vanished_files_are_told),
-      cmocka_unit_test(few_descriptors_are_enough),
+      cmocka_unit_test(growth_in_odd_pieces),        cmocka_unit_test(late_ranks_are_found),
+      cmocka_unit_test(communicators_are_completed), cmocka_unit_test(what_is_no_run_is_not_followed),
+      cmocka_unit_test(sizes_that_shrink_are_stale), cmocka_unit_test(unwritten_pages_are_read_again),
+      cmocka_unit_test(vanished_files_are_told),     cmocka_unit_test(few_descriptors_are_enough),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

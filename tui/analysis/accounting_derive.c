@@ -180,6 +180,7 @@ static void assign_steps(work *w, const bt_model_rank *rank, const entry *entrie
 }
 
 static void assign_rank(work *w, const bt_model_rank *rank) {
+  if (w->use_count == 0 || w->entry_count == 0) return;
   qsort(w->uses, w->use_count, sizeof *w->uses, compare_uses);
   qsort(w->entries, w->entry_count, sizeof *w->entries, compare_entries);
   size_t u = 0;
