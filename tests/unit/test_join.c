@@ -163,12 +163,37 @@ static void test_lost_message(void **state) {
   }
 }
 
+/* What ranks of one stage send each other, ring attention for one, is no message of the pipeline. */
+static void test_within_a_stage(void **state) {
+  bt_trace *trace = new_trace(2);
+  (void)state;
+  for (int32_t rank = 0; rank < 2; rank++) {
+    bt_trace_rank(trace, rank)->layout.pp_rank = 0;
+    bt_trace_rank(trace, rank)->layout.pp_size = 1;
+    bt_trace_rank(trace, rank)->layout.cp_rank = rank;
+    bt_trace_rank(trace, rank)->layout.cp_size = 2;
+    claims(trace, rank, 9, rank, 2);
+    bt_event f = span_event(BT_F, 0, 100, 200);
+    f.flags = BT_FLAG_GPU_TIMED;
+    add_event(trace, rank, &f);
+    sends(trace, rank, 1 - rank, BT_SEND, 110);
+    sends(trace, rank, 1 - rank, BT_RECV, 130);
+  }
+  settle(trace);
+  assert_int_equal(bt_join(trace), BT_OK);
+  bt_accounting *a = account(trace);
+  assert_int_equal(a->link_count, 0);
+  assert_int_equal(a->stages[0].p2p_bytes, 0);
+  assert_false(warned(a, "unknown_messages"));
+  assert_false(warned(a, "unmatched_messages"));
+  bt_accounting_free(a);
+  bt_trace_free(trace);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_completion),
-      cmocka_unit_test(test_contradictions),
-      cmocka_unit_test(test_lives),
-      cmocka_unit_test(test_lost_message),
+      cmocka_unit_test(test_completion),   cmocka_unit_test(test_contradictions), cmocka_unit_test(test_lives),
+      cmocka_unit_test(test_lost_message), cmocka_unit_test(test_within_a_stage),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -248,7 +248,8 @@ static void tell_all(work *w) {
 static void note_unknown(bt_model *model) {
   int64_t unknown = 0;
   for (size_t i = 0; i < model->p2p_count; i++)
-    unknown += model->p2p[i].microbatch < 0 && model->p2p[i].peer != BT_NO_INDEX;
+    unknown +=
+        model->p2p[i].microbatch < 0 && model->p2p[i].peer != BT_NO_INDEX && !bt_is_within_stage(model, &model->p2p[i]);
   if (unknown > 0) {
     bt_account_warn(model->out, "unknown_messages", unknown,
                     "%lld messages do not say which op they are of, and their order does not tell", (long long)unknown);

@@ -64,7 +64,9 @@ static bool add_links(bt_model *model) {
   size_t count = 0;
   for (size_t i = 0; i < model->p2p_count; i++) {
     const bt_model_p2p *in = &model->p2p[i];
-    if (!bt_code_is_receive(in->kind) || in->peer == BT_NO_INDEX || !in_interval(model, in)) continue;
+    if (!bt_code_is_receive(in->kind) || in->peer == BT_NO_INDEX || !in_interval(model, in) ||
+        bt_is_within_stage(model, in))
+      continue;
     bt_account_link one = link_of(model, in);
     bt_account_link *known = recent(out->links, count, &one);
     if (known != NULL) {
@@ -121,7 +123,7 @@ static void add_rank(bt_model *model, const bt_model_rank *rank, bt_model_piece 
   bool timed = true;
   for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {
     const bt_model_p2p *p2p = &model->p2p[i];
-    if (!in_interval(model, p2p)) continue;
+    if (!in_interval(model, p2p) || bt_is_within_stage(model, p2p)) continue;
     stage->p2p_bytes = sum_known(stage->p2p_bytes, p2p->bytes >= 0 ? p2p->bytes : BT_UNKNOWN);
     spans[active++] = (bt_model_piece){p2p->start, p2p->end, i};
     unmatched += p2p->match == BT_NO_INDEX;
@@ -136,6 +138,7 @@ static void add_rank(bt_model *model, const bt_model_rank *rank, bt_model_piece 
   for (int32_t i = rank->p2p.first; i < rank->p2p.first + rank->p2p.count; i++) {
     const bt_model_p2p *p2p = &model->p2p[i];
     if (p2p->match == BT_NO_INDEX || p2p->transfer == BT_UNKNOWN || !comparable(model, p2p)) continue;
+    if (bt_is_within_stage(model, p2p)) continue;
     int64_t start = model->p2p[p2p->match].start > p2p->start ? model->p2p[p2p->match].start : p2p->start;
     int64_t end = start + p2p->transfer < p2p->end ? start + p2p->transfer : p2p->end;
     if (start < end) spans[moving++] = (bt_model_piece){start, end, i};

@@ -222,6 +222,11 @@ void bt_model_extents(bt_model *model);
 static inline bt_model_window *bt_model_window_of(const bt_model *model, int32_t replica, int32_t step) {
   return &model->windows[(size_t)replica * (size_t)model->step_count + (size_t)step];
 }
+/* Between ranks of one stage, of no known direction: no message of the pipeline (ring attention sends such). */
+static inline bool bt_is_within_stage(const bt_model *model, const bt_model_p2p *p2p) {
+  bool plain = p2p->kind == BT_SEND || p2p->kind == BT_RECV;
+  return plain && p2p->peer != BT_NO_INDEX && model->ranks[p2p->peer].stage == model->ranks[p2p->rank].stage;
+}
 static inline int64_t bt_visit_start(const bt_model_visit *visit) {
   return visit->begin != BT_UNKNOWN ? visit->begin : visit->first;
 }
