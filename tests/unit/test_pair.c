@@ -226,6 +226,19 @@ static void test_live(void **state) {
     assert_true(s.views[1].last < bt_view_end(&s.views[1])); /* the newest is in sight, by the keys of either run */
     assert_aligned(&s, i == 1 ? 2 : 3, i == 1 ? 2 : 5);
   }
+  assert_ptr_equal(focus(&s), &s.views[0]); /* the cursor is in the run that has ended, and moves there */
+  for (int i = 0; i < 3; i++) {
+    int64_t from = s.views[0].cursor.time;
+    press(&s, "w");
+    assert_true(s.views[0].cursor.time > from);
+    assert_true(s.views[1].follow);
+  }
+  press(&s, "f"); /* is for the one that grows */
+  assert_false(s.views[1].follow);
+  press(&s, "Left f");
+  assert_true(s.views[1].follow);
+  draw(&s);
+  assert_true(s.views[1].last < bt_view_end(&s.views[1]));
   press(&s, "{ {");
   assert_false(s.views[1].follow);
   size_t at; /* from here on by hand: at the step of the cursor, which both have */

@@ -126,8 +126,13 @@ static void lead(bt_view *view, bt_view *leader) {
   led->width = leader->width;
   led->fitted = leader->fitted;
   led->origin = bt_pair_across(view, leader, leader->origin);
-  led->parked = leader->parked;
-  if (focus == leader || follows) led->cursor.time = bt_pair_across(view, leader, leader->cursor.time);
+  bt_view *other = bt_pair_opposite(view, focus);
+  if (focus == led) { /* it may have been left behind */
+    if (led->cursor.time < led->origin) led->cursor.time = led->origin;
+    if (led->cursor.time >= bt_view_end(led)) led->cursor.time = bt_view_end(led) - 1;
+  }
+  if (focus == leader) led->parked = leader->parked;
+  if (bt_pair_has_data(focus)) other->cursor.time = bt_pair_across(view, focus, focus->cursor.time);
 }
 
 /* --- frames and keys ------------------------------------------------------------------------------------------------- */
@@ -255,7 +260,7 @@ static void move_row(bt_view *view, int64_t by) {
 /* Rows to move by; 0: it is no such key, or not for the timeline. */
 static int64_t rows_of_key(const bt_view *view, bt_key key) {
   const bt_binding *binding = bt_binding_of_key(key);
-  if (binding == NULL || view->help || view->asking || view->page != BT_PAGE_TIMELINE) return 0;
+  if (binding == NULL || view->help || view->asking || view->choosing || view->page != BT_PAGE_TIMELINE) return 0;
   int64_t count = view->count > 0 ? view->count : 1,
           half = view->area_rows / (view->spacing > 0 ? view->spacing : 1) / 2 + 1;
   switch (binding->action) {
@@ -299,22 +304,28 @@ static void end(bt_view *view, bt_view *focus, const before *was) {
   share(led, focus);
 }
 
+/* The run that a key is for: that of the cursor, but following and pausing are for the one that grows. */
+static bt_view *acting_for(bt_view *view, const bt_binding *binding) {
+  bt_view *focus = bt_pair_focus(view), *other = bt_pair_opposite(view, focus);
+  bool running = binding != NULL && (binding->action == BT_ACTION_FOLLOW || binding->action == BT_ACTION_PAUSE);
+  return running && !focus->feed.live && other->feed.live ? other : focus;
+}
+
 void bt_pair_key(bt_view *view, bt_key key) {
-  bt_view *focus = bt_pair_focus(view);
-  before was = begin(view, focus);
-  bool timeline = focus->page == BT_PAGE_TIMELINE && !focus->help && !focus->asking;
-  int64_t rows = rows_of_key(focus, key);
+  const bt_binding *binding = bt_binding_of_key(key);
+  bt_view *acting = acting_for(view, binding);
+  bool typed = view->asking || view->choosing || view->help, timeline = view->page == BT_PAGE_TIMELINE && !typed;
+  before was = begin(view, acting);
+  int64_t rows = rows_of_key(acting, key);
   if (rows != 0) {
-    focus->message[0] = 0;
-    focus->count = 0;
+    acting->message[0] = 0;
+    acting->count = 0;
     move_row(view, rows);
   } else {
-    bt_view_key(focus, key);
+    bt_view_key(acting, key);
   }
-  const bt_binding *binding = bt_binding_of_key(key);
-  if (timeline && binding != NULL && binding->action == BT_ACTION_FIT_RUN) fit_both(view, focus);
-  end(view, focus, &was);
-  bool typed = focus->asking || focus->help;
+  if (timeline && binding != NULL && binding->action == BT_ACTION_FIT_RUN) fit_both(view, acting);
+  end(view, acting, &was);
   if (!typed && binding != NULL && binding->action == BT_ACTION_OTHER_RUN) go_to_other(view);
 }
 
