@@ -67,8 +67,12 @@ static void run_5(void *ignored) {
   EXPECT(nccl->stop(NULL) == BT_NCCL_SUCCESS && nccl->record_state(NULL, 23, NULL) == BT_NCCL_SUCCESS);
   harness_stop(nccl, harness_start(nccl, world, (bt_nccl_descriptor){.type = 1 << 14})); /* of a newer version */
   harness_stop(nccl, harness_p2p(nccl, world, NULL, 1, 2));
+  bt_nccl_descriptor last = {.type = BT_NCCL_KERNEL_LAUNCH};
+  last.kernel_launch.stream = stream;
+  void *under_way = harness_start(nccl, world, last);
   attach(0);
   EXPECT(mask == 0);
+  harness_stop(nccl, under_way); /* what has begun is stopped all the same */
   attach(1);
   EXPECT(mask == 0xf06);
   harness_nap(100 * MILLISECOND);

@@ -234,7 +234,7 @@ static bt_run *read_run(const char *directory) {
 static void test_four_ranks(void **state) {
   char *directory = scratch_make();
   bt_simulation_params params = the_run();
-  int64_t shift = bubbletop_now() + 1000 * (int64_t)MILLISECOND - BT_SIMULATE_BEGIN;
+  int64_t shift = bubbletop_now() + 2000 * (int64_t)MILLISECOND - BT_SIMULATE_BEGIN;
   (void)state;
   run_ranks(&params, directory, shift);
   bt_run *run = read_run(directory);

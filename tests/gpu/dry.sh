@@ -55,7 +55,7 @@ expect 77 script # nothing is built
 program "$work/build/samples/nccl_pipeline" 'echo "100 steps of 2.000 ms"'
 program "$work/build/tests/gpu/event_pool" 'echo >"$2"'
 for each in self_send check_spans; do program "$work/build/tests/gpu/$each" 'exit 0'; done
-program "$work/build/bubbletop" 'exit 0'
+program "$work/build/bubbletop" "echo '\"rate_window\": 0.25'"
 expect 0 script
 program "$work/build/tests/gpu/check_spans" '[ $1 != brackets ]'
 expect 1 script

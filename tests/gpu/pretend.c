@@ -25,7 +25,9 @@ static void wait_for(int64_t time) {
 
 static void pool(bubbletop_session *session, const cuda_double *gpu, FILE *truth, double factor) {
   void *stream = gpu->stream(1);
-  int64_t done = gpu->kernel(stream, 20 * MILLISECOND); /* the host is ahead: events wait for kernels, not for calls */
+  int64_t done =
+      gpu->kernel(stream, 1000 * MILLISECOND); /* the host is ahead: events wait for kernels, not for calls */
+  int64_t first = done;
   for (int i = 0; i < KERNELS; i++) {
     bubbletop_cuda_span span;
     int64_t ns = (i + 1) * MILLISECOND / 50;
@@ -35,6 +37,7 @@ static void pool(bubbletop_session *session, const cuda_double *gpu, FILE *truth
     bubbletop_cuda_end(&span);
     fprintf(truth, "%d %d %lld %lld\n", rank_of_process(), i, (long long)begin, (long long)((double)ns * factor));
   }
+  EXPECT(bubbletop_now() < first);
   wait_for(done);
 }
 
