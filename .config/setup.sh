@@ -28,6 +28,7 @@ missing_for_tests() {
   has_library cmocka || echo libcmocka-dev
   has python3 || echo python3
   python_has python3 msgpack || python_has /usr/bin/python3 msgpack || echo python3-msgpack
+  /usr/bin/python3 -c 'import torch' 2>/dev/null || echo python3-torch
   has tmux || echo tmux
   has ps || echo procps
   has clang-format || has clang-format-14 || echo clang-format

@@ -38,7 +38,8 @@ libbubbletop_nvtx_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-
 
 # The Python module: `record` puts its hook on PYTHONPATH, from here (the build tree has a link) or from its installation.
 dist_pythonpackage_DATA = capture/python/bubbletop/__init__.py capture/python/bubbletop/_library.py \
-	capture/python/bubbletop/_attach.py capture/python/bubbletop/_distributed.py capture/python/bubbletop/torch.py \
+	capture/python/bubbletop/_attach.py capture/python/bubbletop/_distributed.py capture/python/bubbletop/_calls.py \
+	capture/python/bubbletop/torch.py \
 	capture/python/bubbletop/megatron.py capture/python/bubbletop/_megatron_collectives.py \
 	capture/python/bubbletop/deepspeed.py
 pythonhookdir = $(pkgdatadir)/python/hook

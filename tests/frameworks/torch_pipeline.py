@@ -1,7 +1,8 @@
 """A pipeline of linear layers under a schedule of torch.distributed.pipelining, with gloo. It knows nothing of bubbletop.
 
 Arguments: a folder for what each rank says as JSON (the schedule's plan for it, and what its stages were asked to do: a
-subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, explicit, double (double.py). Or `jobs` and a file of such argument lists (jobs.py)."""
+subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, ddp, explicit, double (double.py). Or `jobs` and a
+file of such argument lists (jobs.py)."""
 import json
 import os
 import sys
@@ -43,7 +44,7 @@ def flat(actions):
 def make_stages(kind, chunks, options):
     """This rank's stages, and the number of all."""
     world, group, shards = dist.get_world_size(), None, None
-    if "fsdp" in options:  # pairs of ranks share each stage's weights
+    if "fsdp" in options or "ddp" in options:  # pairs of ranks share each stage's weights, or have the same
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         mesh = init_device_mesh("cpu", (world // 2, 2), mesh_dim_names=("pp", "dp"))
@@ -57,8 +58,10 @@ def make_stages(kind, chunks, options):
     for index in range(virtual):
         layer = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh(), torch.nn.Linear(WIDTH, WIDTH))
         if index in mine:
-            if shards is not None:
+            if "fsdp" in options:
                 fully_shard(layer, mesh=shards)
+            elif shards is not None:
+                layer = torch.nn.parallel.DistributedDataParallel(layer, process_group=shards.get_group())
             made.append(Stage(layer, index, virtual, torch.device("cpu"), group=group))
     return made, virtual, here
 

@@ -3,13 +3,16 @@ what the stages executed, in the order of the schedule's own plan, and the messa
 
 Run by tests/frameworks/run, with a Python that has torch."""
 import os
+import shutil
+import subprocess
 import sys
 
 import common
 from common import MESSAGES, compare_messages, environment, quiet
-from harness import run_tests, streams, top_srcdir
+from harness import run_tests, streams, top_builddir, top_srcdir
 
 KINDS = {"f": "F", "bw": "B", "b": "I", "w": "W"}  # ours -> PyTorch's
+GRADIENTS = 4 * 2 * (32 * 32 + 32)  # bytes of a stage: two layers of 32 x 32
 SCHEDULES = (("ScheduleGPipe", 1), ("Schedule1F1B", 1), ("ScheduleInterleaved1F1B", 2), ("ScheduleLoopedBFS", 2),
              ("ScheduleInterleavedZeroBubble", 2), ("ScheduleZBVZeroBubble", 2), ("ScheduleDualPipeV", 2))
 
@@ -42,7 +45,7 @@ def compare_ops(run, said, steps, first=0):
 
 def compare(job, run, said):
     ranks, schedule, steps, microbatches, *options = job
-    replicas = 2 if "fsdp" in options else 1
+    replicas = 2 if "fsdp" in options or "ddp" in options else 1
     compare_ops(run, said, steps)
     compare_messages(run, ranks)
     losses = [one["loss"] for one in said if one["loss"]]
@@ -72,6 +75,20 @@ def test_fsdp(scratch):
             assert all(s.bytes > 0 and s.group > 0 for s in gathers + reduces)
             assert len(reduces) == job[2] * len(said[rank]["stages"]), (len(reduces), job)
             assert " dp %d 2 " % (rank % 2) in run.layout[rank], run.layout
+
+
+def test_ddp(scratch):
+    """Two replicas: the all-reduces of the gradients, which C++ begins inside the last backward."""
+    job = (4, "Schedule1F1B", 3, 4, "ddp")
+    [(_, run, said)] = common.launch_all(scratch, "torch_pipeline.py", [job])
+    compare(job, run, said)
+    for rank in range(4):
+        reduces, last = run.of(rank, "all_reduce"), [op for op in run.of(rank, "bw") if op.microbatch == 3]
+        assert len(last) == 3
+        for op in last:  # where torch finds out about shapes, before the first, there may be more
+            inside = [r for r in reduces if op.start <= r.start <= op.end]
+            assert sum(r.bytes for r in inside) == GRADIENTS and all(r.group > 0 for r in inside), (op, reduces)
+        assert " dp %d 2 " % (rank % 2) in run.layout[rank], run.layout
 
 
 def test_the_times_of_a_gpu(scratch):
@@ -113,6 +130,28 @@ def test_sampled_steps(scratch):
     _, run, _ = launch(scratch, 2, "Schedule1F1B", 6, 4, options=("--steps", "2..5", "--every", "2"))
     assert [step[1] for step in run.steps if step[0] == 0] == [2, 4], run.steps
     assert len(run.of(0, "f")) == 8
+
+
+def test_installed_by_pip(scratch):
+    """Into an environment of its own, with the library where a variable says, or beside the package."""
+    package = shutil.copytree(os.path.join(top_srcdir, "capture", "python"), scratch("package"))
+    subprocess.run([sys.executable, "-m", "venv", scratch("venv")], check=True)
+    python = scratch("venv", "bin", "python")
+    subprocess.run([python, "-m", "pip", "install", "-q", package], check=True)
+    code = "import bubbletop as b\nwith b.span(b.F, 1): pass\nprint(b.enabled(), b.__file__)"
+    library = os.path.join(top_builddir, ".libs", "libbubbletop.so.0")
+
+    def captured(**env):
+        done = subprocess.run([python, "-c", code], env=environment(BUBBLETOP_DIR=scratch("run"), **env), check=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        assert scratch("venv") in done.stdout, done
+        return done
+    assert captured(BUBBLETOP_LIBRARY=library).stdout.startswith("True "), "the library that is named"
+    found = captured()
+    if found.stdout.startswith("False "):  # not installed in this system
+        assert "BUBBLETOP_LIBRARY" in found.stderr and len(found.stderr.splitlines()) == 1, found
+    shutil.copy(library, os.path.dirname(found.stdout.split()[1]))
+    assert captured().stdout.startswith("True "), "the one beside the package"
 
 
 tests = {name: test for name, test in globals().items() if name.startswith("test_")}

@@ -1,7 +1,7 @@
 # Tests of `bubbletop record` and of the Python module.
-record_tests = tests/record/record.py tests/record/python.py tests/record/gpu.py
+record_tests = tests/record/record.py tests/record/python.py tests/record/gpu.py tests/record/by_hand.py
 TESTS += $(record_tests)
-EXTRA_DIST += $(record_tests) tests/record/harness.py tests/record/handmade.py
+EXTRA_DIST += $(record_tests) tests/record/harness.py tests/record/handmade.py tests/record/torch_1f1b.py tests/record/torch_calls.py
 
 check_PROGRAMS += tests/record/spans
 tests_record_spans_SOURCES = tests/record/spans.c

@@ -39,6 +39,7 @@ _session = None  # a c_void_p while a stream is written
 _settled = False  # whether the first event has decided if there is a session
 _complained = set()
 _places = {}
+_marked = set()  # the kinds of messages that the program itself marks: nobody else should
 _spans, _gpu_spans = [], []  # buffers of ended spans, to be used again
 
 
@@ -279,6 +280,8 @@ class comm(span):
     def __init__(self, kind, peer=-1, bytes=-1, microbatch=-1, chunk=0, group=0, sequence=-1, lane=-1, stream=None):
         span.__init__(self, kind, microbatch, chunk, lane, stream)
         try:
+            if type(self) is comm:
+                _marked.add(kind)
             self._comm = _byref(_library.Comm(_COMM_SIZE, peer, group, bytes, sequence))
         except Exception as error:
             self._comm = None
@@ -305,6 +308,8 @@ class gate(span):
     def __init__(self, kind, peer=-1, microbatch=-1, chunk=0, group=0, sequence=-1, count=1, lane=-1, stream=None):
         span.__init__(self, kind, microbatch, chunk, lane, stream)
         try:
+            if type(self) is gate:
+                _marked.add(kind)
             self._on = _byref(_library.GateOn(_GATE_SIZE, kind, peer, group, sequence, count))
         except Exception as error:
             self._on = None

@@ -5,6 +5,7 @@ import sys
 
 # The module whose import triggers it, and the adapter: a module of this package with attach(module).
 _ADAPTERS = {
+    "torch.distributed.distributed_c10d": "_calls",
     "torch.distributed.pipelining.schedules": "torch",
     "megatron.core.pipeline_parallel.schedules": "megatron",
     "megatron.core.pipeline_parallel.combined_1f1b": "megatron",

@@ -17,6 +17,7 @@ from bubbletop import _library
 _sequences = {}  # (group, peer or kind, whether sent) -> a list with how many there were so far
 _groups = {}  # id of a process group -> (the group, so that the id stays its own, and bubbletop's number)
 _announced = None  # the session that knows that an adapter is there
+adapted = False  # an adapter sees what this process sends, and knows more of it than torch.distributed's calls tell
 _optimizers_attached = False
 _optimizing = None  # the optimizer in whose step we are (one may be made of others), and its span
 
@@ -36,7 +37,7 @@ def active():
 def begin_stream():
     """Begins the stream at the first step: only a rank gets here. True if one is written. From then on nobody else in the
     process (NVTX ranges, NCCL's plugin) records ops and messages."""
-    global _announced
+    global _announced, adapted
     if not bubbletop._settled:
         if os.environ.get("BUBBLETOP_RANK") or not dist.is_initialized():
             bubbletop.enabled()
@@ -44,7 +45,7 @@ def begin_stream():
             bubbletop.open(rank=dist.get_rank(), world_size=dist.get_world_size())
     session = bubbletop._session
     if session is not None and session is not _announced:
-        _announced = session
+        _announced, adapted = session, True
         _groups.clear()  # their numbers are those of a session
         _idle.clear()
         for sight in (_library.OPS, _library.P2P):
@@ -85,12 +86,20 @@ def clock_name():
 # --- groups -------------------------------------------------------------------------------------------------------------
 
 
+def members_of(group):
+    """The global ranks of a process group, in its order."""
+    listed = getattr(dist, "get_process_group_ranks", None)
+    if listed is not None:
+        return listed(group)
+    return [dist.get_global_rank(group, rank) for rank in range(dist.get_world_size(group))]
+
+
 def group_of(group, domain):
     """bubbletop's number of a process group; None: all ranks."""
     group = group or dist.group.WORLD
     known = _groups.get(id(group))
     if known is None:
-        known = _groups[id(group)] = (group, bubbletop.group(domain, dist.get_process_group_ranks(group)))
+        known = _groups[id(group)] = (group, bubbletop.group(domain, members_of(group)))
     return known[1]
 
 

@@ -73,15 +73,15 @@ class Library:
     """The functions. Those of the hot path keep the interpreter's lock: they never wait, and giving it up costs more."""
 
     def __init__(self):
-        problem = None
+        problems = []
         for place in _places():
             try:
                 quick, slow = ctypes.PyDLL(place), ctypes.CDLL(place)
                 break
             except OSError as error:
-                problem = problem or error
+                problems.append(str(error))
         else:
-            raise problem
+            raise OSError("%s; BUBBLETOP_LIBRARY can name it" % ", ".join(problems))
         # Without argtypes, arguments are passed as the ctypes objects that they are: half the time of a call.
         for name in ("begin", "comm_begin", "gate_begin", "end", "cuda_begin", "cuda_comm_begin", "cuda_gate_begin",
                      "cuda_launch_begin", "cuda_add", "cuda_end", "cuda_end_after"):

@@ -1,6 +1,8 @@
 """torch.distributed.pipelining: every action of every schedule class, messages and what waits for them, FSDP's collectives.
 
-`bubbletop record` attaches this by itself. Without it: `bubbletop.torch.instrument(schedule)`, in each rank.
+`bubbletop record` attaches this by itself. Without it: `bubbletop.torch.instrument(schedule)`, in each rank. For a loop of
+one's own `bubbletop.torch.instrument()`: then messages and collectives of torch.distributed are seen (bubbletop._calls), and
+the loop marks its ops by bubbletop.span().
 
 Forward and backward are taken at the stage (its methods are what all schedules call), messages where the schedules hand
 them to torch.distributed, steps at schedule.step(). Stages on the CPU have the host's times, on a GPU those of the stream that
@@ -13,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 import bubbletop
-from bubbletop import _distributed
+from bubbletop import _calls, _distributed
 from bubbletop._distributed import active, begin_stream, group_of, size_of, wrap
 
 _attached = False
@@ -21,10 +23,13 @@ _steps = 0  # schedule.step() calls so far, unless instrument() said where to be
 _overlapped = False  # inside a function of the user's own that overlaps a forward and a backward: one FB span
 
 
-def instrument(schedule, step=None):
+def instrument(schedule=None, step=None):
     """Captures this schedule's steps and says where its stages are; `step`: the number of the next one (default: counted
-    from 0 in this process). Returns the schedule."""
+    from 0 in this process). Returns the schedule. Without one: the calls of torch.distributed."""
     global _steps
+    _calls.attach(dist.distributed_c10d)
+    if schedule is None:
+        return None
     from torch.distributed.pipelining import schedules
     attach(schedules)
     if step is not None:
@@ -35,6 +40,9 @@ def instrument(schedule, step=None):
     except Exception as error:
         bubbletop._say("the layout is not captured: %s" % error, "torch layout")
     return schedule
+
+
+domain = _calls.say_domain  # domain(group, bubbletop.TP): what a process group is for
 
 
 def attach(schedules):
@@ -98,6 +106,7 @@ def _data_parallel(stage):
     try:
         if hasattr(stage.submod, "process_group"):  # DistributedDataParallel
             group = stage.submod.process_group
+            domain(group, bubbletop.DP)
         for module in stage.submod.modules():
             param_group = getattr(getattr(module, "_get_fsdp_state", lambda: None)(), "_fsdp_param_group", None)
             if param_group is not None:
