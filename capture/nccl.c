@@ -36,6 +36,7 @@ typedef struct task {
 } task;
 
 typedef struct context {
+  struct context *older; /* all are kept, and can be reached */
   bubbletop_session *session;
   const bt_communicator *communicator; /* NULL: too many, or unknown */
   pthread_mutex_t lock; /* tried, never waited for */
@@ -57,6 +58,7 @@ static struct {
   int *mask; /* NCCL's, one for the process: atomic */
   int wanted; /* what it is set to while attached */
   int detached; /* atomic */
+  context *newest; /* atomic */
   context *contexts[MOST_CONTEXTS]; /* atomic; whose channels are watched */
   uint32_t context_count; /* atomic */
 } plugin = {.communicators = BT_COMMUNICATORS_INIT};
@@ -105,6 +107,12 @@ void bubbletop_nccl_attach(int on) {
   if (mask != NULL) __atomic_store_n(mask, on ? plugin.wanted : 0, __ATOMIC_RELAXED);
 }
 
+static void keep(context *made) {
+  made->older = __atomic_load_n(&plugin.newest, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(&plugin.newest, &made->older, made, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+    continue;
+}
+
 static void watch_channels(context *at) {
   uint32_t number = __atomic_add_fetch(&plugin.context_count, 1, __ATOMIC_RELAXED);
   bt_flights *flights = number < MOST_CONTEXTS ? calloc(1, sizeof *flights) : NULL;
@@ -132,6 +140,7 @@ static int init(void **out, uint64_t id, int *mask, const char *name, int ranks,
   bubbletop_see(session, BUBBLETOP_SOURCE_PLUGIN, BUBBLETOP_SIGHT_COLLECTIVES);
   bubbletop_meta(session, "source.nccl", wanted != wanted_events_4 ? "5" : "4");
   if ((wanted & BT_NCCL_KERNEL_CH) != 0) watch_channels(made);
+  keep(made);
   set_mask(mask, wanted);
   *out = made;
   return BT_NCCL_SUCCESS;
