@@ -50,11 +50,13 @@ def compare(ranks, words, run, said, first=0):
 
 
 def test_every_instruction(scratch):
-    jobs = [(ranks, STEPS, MICROBATCHES, "pp=%d" % ranks) for ranks in (2, 4)]
+    """The engine, and the one of DualPipeV: two stages a rank, messages that are queued and go together."""
+    jobs = [(2, STEPS, MICROBATCHES, "pp=2"), (4, STEPS, MICROBATCHES, "pp=4"), (2, STEPS, MICROBATCHES, "pp=2", "dualpipev")]
     for number, (job, run, said) in enumerate(common.launch_all(scratch, SCRIPT, jobs)):
         compare(job[0], job[3:], run, said)
-        found = common.report(scratch("run%d" % number))
-        assert found["schedule"]["recognised"] == "1f1b" and found["warnings"] == [], (found["schedule"], found["warnings"])
+        if "dualpipev" not in job:
+            found = common.report(scratch("run%d" % number))
+            assert found["schedule"]["recognised"] == "1f1b" and found["warnings"] == [], found["warnings"]
 
 
 def collectives(run, rank):
@@ -74,9 +76,10 @@ def test_reductions(scratch):
             assert len(gates) == sum(counts.values()), (rank, gates)
 
 
-def test_recomputation(scratch):
-    """What is computed again is within its backward, with its microbatch."""
-    (job, run, said), = common.launch_all(scratch, SCRIPT, [(2, STEPS, MICROBATCHES, "pp=2", "recompute")])
+def test_recomputation_and_evaluation(scratch):
+    """What is computed again is within its backward, with its microbatch; an evaluation is no step, and its forwards are no F."""
+    jobs = [(2, STEPS, MICROBATCHES, "pp=2", "recompute"), (2, STEPS, MICROBATCHES, "pp=2", "eval")]
+    (job, run, said), (_, evaluated, _) = common.launch_all(scratch, SCRIPT, jobs)
     compare(job[0], job[3:], run, said)
     for rank in range(2):
         again, backwards = run.of(rank, "recompute"), run.of(rank, "bw")
@@ -84,24 +87,10 @@ def test_recomputation(scratch):
         for inner, outer in zip(again, backwards):
             assert outer.start <= inner.start and inner.end <= outer.end, (inner, outer)
             assert inner.microbatch == outer.microbatch, (inner, outer)
-
-
-def test_evaluation(scratch):
-    """It is no step, and its forwards are no F."""
-    (job, run, said), = common.launch_all(scratch, SCRIPT, [(2, STEPS, MICROBATCHES, "pp=2", "eval")])
-    for rank, one in enumerate(said):
-        assert len(run.of(rank, "f")) == STEPS * MICROBATCHES and len(run.of(rank, "other")) == MICROBATCHES
-        assert [step[1] for step in run.steps if step[0] == rank] == list(range(STEPS))
-        assert max(step[3] for step in run.steps if step[0] == rank) <= run.of(rank, "other")[0].start
-        assert [op.microbatch for op in run.of(rank, "other")] == list(range(MICROBATCHES))
-
-
-def test_dualpipev(scratch):
-    """Two stages a rank, messages that are queued and go together."""
-    (job, run, said), = common.launch_all(scratch, SCRIPT, [(2, STEPS, MICROBATCHES, "pp=2", "dualpipev")])
-    compare(job[0], job[3:], run, said)
-    for span in run.spans:
-        assert span.kind not in SENT or span.chunk in (0, 1), span
+        own, others = [step for step in evaluated.steps if step[0] == rank], evaluated.of(rank, "other")
+        assert len(evaluated.of(rank, "f")) == STEPS * MICROBATCHES and [step[1] for step in own] == list(range(STEPS))
+        assert [op.microbatch for op in others] == list(range(MICROBATCHES))
+        assert max(step[3] for step in own) <= others[0].start
 
 
 def test_the_times_of_a_gpu(scratch):
