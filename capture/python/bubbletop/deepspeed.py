@@ -104,7 +104,9 @@ def _describe(engine):
         return
     first = not hasattr(engine, "_bubbletop_described")
     engine._bubbletop_described = described
-    grid, schedule = engine.grid, type(engine._train_schedule()).__name__
+    grid, schedule = engine.grid, "TrainSchedule"
+    if hasattr(engine, "_train_schedule"):  # older versions have this one alone
+        schedule = type(engine._train_schedule()).__name__
     stage, stages = grid.get_pipe_parallel_rank(), grid.get_pipe_parallel_world_size()
     folded = schedule == "DualPipeVSchedule"
     vstages = [stage, 2 * stages - 1 - stage] if folded else [stage]

@@ -140,7 +140,7 @@ def _begin(name, training, kwargs):
     layout.update(chunks=len(chunks), microbatches=kwargs["num_microbatches"],
                   virtual_stages=layout["pp_size"] * len(chunks),
                   vstages=tuple(layout["pp_rank"] + chunk * layout["pp_size"] for chunk in range(len(chunks))))
-    if training:
+    if training or _described is None:
         _describe(name, chunks, config, layout)
     rank, size = layout["pp_rank"], layout["pp_size"]
     group_size = (getattr(config, "microbatch_group_size_per_vp_stage", None) if len(chunks) > 1 else None) or size
@@ -151,16 +151,18 @@ def _layout(communicator, groups):
     """Ranks and sizes of what is parallel: of the groups that the schedule was given, else of Megatron's own."""
     from megatron.core import parallel_state as own
     found = {}
-    if groups is not None:
-        for axis in ("tp", "cp", "dp", "ep"):
-            group = getattr(groups, axis, None)
-            if group is not None:
-                found.update({axis + "_rank": group.rank(), axis + "_size": group.size()})
-    else:
-        for axis, name in (("tp", "tensor_model"), ("cp", "context"), ("dp", "data"), ("ep", "expert_model")):
-            rank, size = (getattr(own, "get_%s_parallel_%s" % (name, what), None) for what in ("rank", "world_size"))
-            if rank is not None and size is not None:
-                found.update({axis + "_rank": rank(), axis + "_size": size()})
+    for axis, name in (("tp", "tensor_model"), ("cp", "context"), ("dp", "data"), ("ep", "expert_model")):
+        try:
+            if groups is not None:
+                group = getattr(groups, axis, None)
+                if group is None and axis == "dp" and groups.cp.size() == 1:
+                    group = groups.dp_cp
+                rank, size = group.rank(), group.size()
+            else:
+                rank, size = (getattr(own, "get_%s_parallel_%s" % (name, what))() for what in ("rank", "world_size"))
+            found.update({axis + "_rank": rank, axis + "_size": size})
+        except Exception:  # this version or this program has no such axis
+            pass
     group = getattr(communicator, "pp_group", None) or getattr(groups, "pp", None)
     if group is None:
         group = own.get_pipeline_model_parallel_group()
