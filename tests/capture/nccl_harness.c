@@ -39,10 +39,25 @@ void harness_stop(const bt_nccl_profiler *nccl, void *handle) {
   if (handle != NULL) EXPECT(nccl->stop(handle) == BT_NCCL_SUCCESS);
 }
 
-void *harness_p2p(const bt_nccl_profiler *nccl, void *context, const char *function, size_t count, int peer) {
+static void *p2p(const bt_nccl_profiler *nccl, void *context, const char *function, size_t count, int peer,
+                 uint8_t channels) {
   bt_nccl_descriptor descriptor = {.type = BT_NCCL_P2P};
-  descriptor.p2p = (bt_nccl_p2p){.function = function, .datatype = "ncclFloat16", .count = count, .peer = peer};
+  descriptor.p2p = (bt_nccl_p2p){
+      .function = function, .datatype = "ncclFloat16", .count = count, .peer = peer, .channels = channels};
   return harness_start(nccl, context, descriptor);
+}
+
+void *harness_p2p(const bt_nccl_profiler *nccl, void *context, const char *function, size_t count, int peer) {
+  return p2p(nccl, context, function, count, peer, 0);
+}
+
+static void tell(const bt_nccl_profiler *nccl, void *context, void *message, const int64_t times[2]) {
+  bt_nccl_descriptor channel = {.type = BT_NCCL_KERNEL_CH, .parent = message};
+  bt_nccl_kernel_state end = {(uint64_t)times[1]};
+  channel.kernel_channel.timer = (uint64_t)times[0];
+  void *handle = harness_start(nccl, context, channel);
+  EXPECT(handle != NULL && nccl->record_state(handle, BT_NCCL_KERNEL_CH_STOP, &end) == BT_NCCL_SUCCESS);
+  harness_stop(nccl, handle);
 }
 
 static void launch(const bt_nccl_profiler *nccl, void *context, void *parent, const harness_work *work) {
@@ -62,14 +77,17 @@ void harness_group(const bt_nccl_profiler *nccl, void *context, const harness_wo
   launch(nccl, context, api, work);
   void *group = harness_start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_GROUP});
   void *send = NULL, *receive = NULL;
-  if (messages->send_to >= 0) send = harness_p2p(nccl, context, "Send", messages->send_count, messages->send_to);
+  bool told = messages->told;
+  if (messages->send_to >= 0) send = p2p(nccl, context, "Send", messages->send_count, messages->send_to, told);
   if (messages->receive_from >= 0)
-    receive = harness_p2p(nccl, context, "Recv", messages->receive_count, messages->receive_from);
+    receive = p2p(nccl, context, "Recv", messages->receive_count, messages->receive_from, told);
   harness_stop(nccl, send);
   harness_stop(nccl, receive);
   harness_stop(nccl, group);
   harness_stop(nccl, api);
   /* stopped means enqueued: what is below it may come afterwards */
+  if (told && send != NULL) tell(nccl, context, send, messages->sent);
+  if (told && receive != NULL) tell(nccl, context, receive, messages->received);
   void *late = harness_start(nccl, context, (bt_nccl_descriptor){.type = BT_NCCL_KERNEL_CH, .parent = send});
   EXPECT(nccl->record_state(late, 22, NULL) == BT_NCCL_SUCCESS);
   harness_stop(nccl, late);

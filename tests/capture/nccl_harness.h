@@ -38,6 +38,9 @@ typedef struct harness_work {
 typedef struct harness_messages {
   int send_to, receive_from;
   size_t send_count, receive_count;
+  /* of a channel, if both are told by one: from, to on the GPU's timer */
+  bool told;
+  int64_t sent[2], received[2];
 } harness_messages;
 void harness_group(const bt_nccl_profiler *nccl, void *context, const harness_work *work,
                    const harness_messages *messages);

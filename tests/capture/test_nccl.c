@@ -32,8 +32,9 @@ static stream_run *recorded(const char *directory, void (*body)(void *)) {
 
 static void launch(const bt_nccl_profiler *nccl, const cuda_double *gpu, void *context, void *stream, int64_t ns,
                    int send_to, int receive_from) {
-  harness_group(nccl, context, &(harness_work){.gpu = gpu, .stream = stream, .ns = ns},
-                &(harness_messages){send_to, receive_from, 1000, 500});
+  harness_group(
+      nccl, context, &(harness_work){.gpu = gpu, .stream = stream, .ns = ns},
+      &(harness_messages){.send_to = send_to, .receive_from = receive_from, .send_count = 1000, .receive_count = 500});
 }
 
 static void run_5(void *ignored) {

@@ -13,7 +13,7 @@
 #include "tests/capture/support.h"
 #include "tests/unit/simulated_trace.h"
 
-enum { RANKS = 4, MILLISECOND = 1000000 };
+enum { RANKS = 4, MILLISECOND = 1000000, LAUNCH_STREAMS = 16 };
 /* Events are 0.5 us apart, a base is known to within a try of the double: microseconds. */
 static const int64_t slack = 20000;
 
@@ -59,6 +59,10 @@ typedef struct player { /* a rank's process */
   bubbletop_session *session;
   void *contexts[COMMUNICATORS];
   void *compute, *sends[2], *receives[2], *collectives; /* streams; of both directions */
+  bool batched; /* a send and a receive are a launch, as batch_isend_irecv makes them; channels tell their times */
+  bt_event waiting[2]; /* a send, a receive that look for a partner */
+  void *launches[LAUNCH_STREAMS];
+  int launch_count;
   uint64_t all_reduces;
   int64_t end;
 } player;
@@ -72,7 +76,38 @@ static void play_message(player *p, const bt_event *event, const harness_work *o
   work.stream = send ? p->sends[forward] : p->receives[forward];
   size_t halves = (size_t)event->bytes / 2;
   harness_group(p->nccl, p->contexts[which], &work,
-                &(harness_messages){send ? place : -1, send ? -1 : place, halves, halves});
+                &(harness_messages){.send_to = send ? place : -1,
+                                    .receive_from = send ? -1 : place,
+                                    .send_count = halves,
+                                    .receive_count = halves});
+}
+
+/* What waits, as one launch: all in one communicator, each launch on a stream that is free. */
+static void play_batch(player *p) {
+  const bt_event *send = &p->waiting[0], *receive = &p->waiting[1];
+  bool sends = send->code != BT_NONE, receives = receive->code != BT_NONE;
+  if (!sends && !receives) return;
+  harness_messages messages = {-1, -1, (size_t)send->bytes / 2, (size_t)receive->bytes / 2, true, {0}, {0}};
+  harness_work work = {.gpu = p->gpu, .stream = p->launches[p->launch_count++ % LAUNCH_STREAMS], .from = INT64_MAX};
+  for (int i = 0; i < 2; i++) {
+    const bt_event *event = &p->waiting[i];
+    int64_t *times = i == 0 ? messages.sent : messages.received;
+    if (event->code == BT_NONE) continue;
+    times[0] = p->begin + event->start;
+    times[1] = p->begin + bt_event_end(event);
+    if (times[0] < work.from) work.from = times[0];
+    if (times[1] > work.until) work.until = times[1];
+  }
+  if (sends) messages.send_to = place_in(&communicators[FORWARD], send->peer);
+  if (receives) messages.receive_from = place_in(&communicators[FORWARD], receive->peer);
+  harness_group(p->nccl, p->contexts[FORWARD], &work, &messages);
+  p->waiting[0].code = p->waiting[1].code = BT_NONE;
+}
+
+static void batch(player *p, const bt_event *event) {
+  bt_event *place = &p->waiting[bt_code_is_receive(event->code)];
+  if (place->code != BT_NONE) play_batch(p);
+  *place = *event;
 }
 
 static void play(player *p, const bt_event *event) {
@@ -85,6 +120,8 @@ static void play(player *p, const bt_event *event) {
                          p->compute);
     p->gpu->hold(p->compute, work.until);
     bubbletop_cuda_end(&span);
+  } else if (bt_code_is_p2p(event->code) && p->batched) {
+    batch(p, event);
   } else if (bt_code_is_p2p(event->code)) {
     play_message(p, event, &work);
   } else if (bt_code_is_collective(event->code)) {
@@ -123,6 +160,8 @@ static void be_rank(const bt_simulation_params *params, player *p) {
   void **streams[] = {&p->compute, &p->sends[0], &p->sends[1], &p->receives[0], &p->receives[1], &p->collectives};
   for (size_t i = 0; i < sizeof streams / sizeof *streams; i++)
     *streams[i] = p->gpu->stream(1);
+  for (int i = 0; i < LAUNCH_STREAMS; i++)
+    p->launches[i] = p->gpu->stream(1);
   bt_layout layout;
   bt_simulation_layout(simulation, p->rank, &layout);
   set_layout(p->session, &layout);
@@ -132,6 +171,7 @@ static void be_rank(const bt_simulation_params *params, player *p) {
     for (size_t i = 0; i < count; i++)
       play(p, &events[i]);
   }
+  play_batch(p);
   EXPECT(bubbletop_now() < p->begin + BT_SIMULATE_BEGIN); /* all was queued before it began */
   while (bubbletop_now() < p->end + 20 * MILLISECOND)
     harness_nap(5 * MILLISECOND);
@@ -140,7 +180,7 @@ static void be_rank(const bt_simulation_params *params, player *p) {
   exit(0);
 }
 
-static void run_ranks(const bt_simulation_params *params, const char *directory, int64_t begin) {
+static void run_ranks(const bt_simulation_params *params, const char *directory, int64_t begin, bool batched) {
   pid_t children[RANKS];
   setenv("BUBBLETOP_DIR", directory, 1);
   setenv("WORLD_SIZE", "4", 1);
@@ -151,7 +191,7 @@ static void run_ranks(const bt_simulation_params *params, const char *directory,
     char text[8];
     snprintf(text, sizeof text, "%d", rank);
     setenv("RANK", text, 1);
-    player p = {.rank = rank, .begin = begin};
+    player p = {.rank = rank, .begin = begin, .batched = batched};
     be_rank(params, &p);
   }
   for (int rank = 0; rank < RANKS; rank++)
@@ -231,12 +271,12 @@ static bt_run *read_run(const char *directory) {
   return run;
 }
 
-static void test_four_ranks(void **state) {
+static void check_ranks(bool batched) {
   char *directory = scratch_make();
   bt_simulation_params params = the_run();
   int64_t shift = bubbletop_now() + 2000 * (int64_t)MILLISECOND - BT_SIMULATE_BEGIN;
-  (void)state;
-  run_ranks(&params, directory, shift);
+  if (batched) setenv("BUBBLETOP_NCCL_CHANNELS", "1", 1);
+  run_ranks(&params, directory, shift, batched);
   bt_run *run = read_run(directory);
   const bt_trace *trace = bt_run_trace(run);
   assert_int_equal(bt_join_count(trace, BT_JOINED), COMMUNICATORS);
@@ -264,7 +304,17 @@ static void test_four_ranks(void **state) {
   scratch_remove(directory);
 }
 
+static void test_four_ranks(void **state) {
+  (void)state;
+  check_ranks(false);
+}
+
+static void test_batched(void **state) {
+  (void)state;
+  check_ranks(true);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_four_ranks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_four_ranks), cmocka_unit_test(test_batched)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,7 @@ static void messages(const cuda_double *gpu) {
   EXPECT(nccl != NULL && nccl->init(&world, 0xabc, &mask, NULL, 1, 1, 0, NULL) == BT_NCCL_SUCCESS);
   harness_work work = {.gpu = gpu, .stream = gpu->stream(1), .ns = MILLISECOND};
   for (int i = 0; i < 20; i++)
-    harness_group(nccl, world, &work, &(harness_messages){0, 0, 2 << 20, 2 << 20});
+    harness_group(nccl, world, &work, &(harness_messages){.send_count = 2 << 20, .receive_count = 2 << 20});
   harness_nap(60 * MILLISECOND);
   EXPECT(nccl->finalize(world) == BT_NCCL_SUCCESS);
 }
