@@ -155,9 +155,9 @@ int main(void) {
   follow(w, viewer, terminal, ROUNDS / 5, NULL);
   follow(w, viewer, terminal, ROUNDS, "the matrix");
   if (write(terminal, "v", 1) != 1) return 1;
-  (void)drain(terminal, now() + IDLE_MS);
+  (void)drain(terminal, now() + IDLE_MS * ms);
   double before = spent(viewer);
-  long bytes = drain(terminal, now() + IDLE_MS);
+  long bytes = drain(terminal, now() + IDLE_MS * ms);
   printf("the same when nothing comes any more: %.1f %% of a core, %.1f KB/s\n",
          100 * (spent(viewer) - before) / (IDLE_MS / 1e3), (double)bytes / IDLE_MS);
   close(terminal); /* it ends by that, even while it writes */

@@ -51,6 +51,10 @@ tests_bench_bench_view_SOURCES = tests/bench/bench_view.c tests/bench/show.c tes
 tests_bench_bench_view_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
 tests_bench_bench_view_LDADD = libformats.la libwire.la $(MSGPACK_LIBS)
 
+bench_programs += tests/bench/bench_open
+tests_bench_bench_open_SOURCES = tests/bench/bench_open.c tests/bench/show.c tests/bench/show.h
+tests_bench_bench_open_CPPFLAGS = $(AM_CPPFLAGS) -D_GNU_SOURCE
+
 EXTRA_PROGRAMS += $(bench_programs)
 
 # The peer of bench_span, where LTTng is there: lttng.sh runs it in a recording session.

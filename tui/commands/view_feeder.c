@@ -90,7 +90,7 @@ static int64_t now_ms(void) {
 
 /* --- what the numbers mean ------------------------------------------------------------------------------------------ */
 
-enum { ACCOUNT_SHARE = 10 }; /* at most a tenth of the thread's time */
+enum { ACCOUNT_SHARE = 20 }; /* at most a twentieth of the thread's time */
 
 /* Several hosts: brings their clocks onto one, and again when there is a tenth more to go by, so that all of it costs no more
  * than eleven times the last. The thread alone changes the trace, so it may read it without the lock. */
