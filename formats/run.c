@@ -385,6 +385,10 @@ static bt_status join(bt_run *run) {
   return status;
 }
 
+uint64_t bt_run_bytes(const bt_run *run) {
+  return run->bytes;
+}
+
 bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error) {
   int64_t now = bt_run_now();
   bool bounded = budget > 0;
@@ -407,6 +411,7 @@ bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error) {
       bool came = false;
       bt_status status = poll_rank(run, rank, &left, now, &came, error);
       if (status != BT_OK) return status;
+      run->bytes += turn - left;
       budget -= turn - left < budget ? turn - left : budget;
       plan(run, rank, came, now);
       round_news |= left == 0;

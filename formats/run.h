@@ -46,6 +46,9 @@ void bt_run_close(bt_run *run);
  * ended (or the run is not followed) and all is read. At most about `budget` bytes are read (0: no bound). */
 bt_status bt_run_poll(bt_run *run, uint64_t budget, bt_error *error);
 
+/* Bytes that polls have read so far: how much the last one brought. */
+uint64_t bt_run_bytes(const bt_run *run);
+
 /* Ranks whose files should be polled often (what is on the screen); others are polled rarely. NULL: all often. */
 void bt_run_watch(bt_run *run, const int32_t *ranks, size_t count);
 

@@ -113,6 +113,7 @@ struct bt_run {
   bool watch_all;
   bt_run_stream *newest, *oldest; /* open descriptors by use */
   size_t open_count, open_limit;
+  uint64_t bytes; /* read by polls so far */
   char boot_id[64];
   uint64_t time_namespace;
   bt_problem *problems;

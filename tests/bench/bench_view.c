@@ -14,6 +14,7 @@
 #include "tests/formats/maker.h"
 
 enum {
+  SLICES = 10,
   STAGES = 16,
   RANKS = 1024,
   SPANS = 10,
@@ -70,10 +71,11 @@ static void mark(made_stream *made, bt_code code, int64_t time, int64_t step) {
   maker_add(made, &event);
 }
 
-/* Every file gets what a rank did in the last 100 ms: F and B in turn, a step mark every second. */
-static void write_round(writer *w) {
+/* Every tenth file gets what its rank did in the last 100 ms: F and B in turn, a step mark every second. Writers of a real run
+ * do not flush at the same time either. */
+static void write_slice(writer *w, int slice) {
   int64_t start = w->begin + (w->round - 1) * ROUND_MS * ms;
-  for (int32_t rank = 0; rank < RANKS; rank++) {
+  for (int32_t rank = slice; rank < RANKS; rank += SLICES) {
     made_stream *made = &w->made[rank];
     maker_begin(made, 1);
     if (w->round % STEP_ROUNDS == 0) mark(made, BT_STEP_BEGIN, start, w->round / STEP_ROUNDS);
@@ -88,7 +90,6 @@ static void write_round(writer *w) {
     if (write(w->files[rank], made->bytes, made->length) != (ssize_t)made->length) exit(1);
     made->length = 0;
   }
-  w->round++;
 }
 
 /* Processor time of a process so far, s. */
@@ -127,8 +128,11 @@ static void follow(writer *w, pid_t viewer, int terminal, int rounds, const char
   int64_t begin = now();
   long bytes = 0;
   for (int i = 0; i < rounds; i++) {
-    bytes += drain(terminal, w->begin + w->round * ROUND_MS * ms);
-    write_round(w);
+    for (int slice = 0; slice < SLICES; slice++) {
+      bytes += drain(terminal, w->begin + (w->round * SLICES + slice) * ROUND_MS * ms / SLICES);
+      write_slice(w, slice);
+    }
+    w->round++;
   }
   double seconds = (double)(now() - begin) / 1e9;
   if (what != NULL)

@@ -18,7 +18,9 @@
 enum {
   READ_BYTES = 4 << 20, /* between two looks at the lock */
   INDEX_SPANS = 500000, /* indexed under one hold of the lock: some milliseconds */
-  POLL_MS = 50, /* between polls while nothing comes */
+  POLL_MS = 50, /* between polls once all is read */
+  MANY_RANKS = 256, /* of more than these, each is looked at less often: */
+  MANY_POLL_MS = 200,
   PROBLEMS_EVERY_MS = 1000
 };
 
@@ -197,35 +199,53 @@ static void watch(bt_feeder *feeder) {
   unlock(feeder);
 }
 
+/* Between two polls. */
+static void rest(bt_feeder *feeder) {
+  lock(feeder);
+  size_t ranks = feeder->watched != NULL ? feeder->watched_count : bt_run_trace(feeder->run)->rank_count;
+  unlock(feeder);
+  struct timespec pause = {.tv_nsec = (feeder->ended || ranks > MANY_RANKS ? MANY_POLL_MS : POLL_MS) * 1000000L};
+  nanosleep(&pause, NULL);
+}
+
+/* Ranks write one after the other, so of many there always is one with news: that all was read shows by how little came. */
+static bool came_little(const bt_feeder *feeder, bt_status status, uint64_t before) {
+  return status == BT_OK && bt_run_bytes(feeder->run) - before < READ_BYTES / 4;
+}
+
 static void *feed(void *context) {
   bt_feeder *feeder = context;
   int64_t problems_at = INT64_MIN;
+  bool little = false;
   while (!feeder->stop) {
+    uint64_t before = bt_run_bytes(feeder->run);
     bt_error error = {BT_OK, ""};
     watch(feeder);
     bt_status status = feeder->ended ? BT_END : bt_run_poll(feeder->run, READ_BYTES, &error);
     bool news = !feeder->ended;
     if (news) index_all(feeder);
+    bool had_little = little;
+    little = came_little(feeder, status, before);
+    bool all = status != BT_OK || (little && had_little); /* once only: the end of the run may follow */
     int64_t now = now_ms();
-    if (status != BT_OK && news && now >= problems_at) {
+    if (all && news && now >= problems_at) {
       note_problems(feeder);
       problems_at = now + PROBLEMS_EVERY_MS;
     }
     lock(feeder);
     bool changed = status == BT_OK || feeder->loading;
-    if (status != BT_OK) feeder->loading = false;
+    if (all) feeder->loading = false;
     feeder->ended = status == BT_END;
     feeder->failed = status < 0;
     if (status < 0) feeder->error = error;
     unlock(feeder);
     if (changed || (status == BT_END && news) || status < 0) wake(feeder);
     if (status < 0) return NULL;
-    if (status != BT_OK) {
+    if (all) {
       bt_feeder_account(feeder);
       bt_feeder_find_gaps(feeder);
       bt_feeder_lay_plan(feeder);
-      struct timespec pause = {.tv_nsec = (feeder->ended ? 4 : 1) * POLL_MS * 1000000L};
-      nanosleep(&pause, NULL);
+      rest(feeder);
     }
   }
   return NULL;
