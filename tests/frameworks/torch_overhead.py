@@ -1,7 +1,9 @@
-"""What capture costs a training run with PyTorch: four ranks of 1F1B with gloo on this machine, with and without, in turns.
+"""What capture costs a training run with PyTorch: four ranks of 1F1B with gloo on this machine. Of four steps the second and the
+third are captured, so that both kinds meet the same machine, in odd and even steps. Compared are the medians of their processor
+time (of the threads that train, and the library's writer; gloo's own threads wait busily) and of their duration, which says
+little where there are fewer cores than ranks. How far the uncaptured steps differ from each other is noise.
 
-Processor time of all ranks a step (their threads and the writer's included) and steps a second. With fewer free cores than
-ranks the second says little. Arguments: pairs of runs (8), width of the layers (all sizes)."""
+tests/frameworks/run torch_overhead [STEPS]"""
 import json
 import os
 import statistics
@@ -17,19 +19,28 @@ top_builddir, top_srcdir = os.environ.get("top_builddir", "."), os.environ.get("
 sys.path.insert(0, os.path.join(top_srcdir, "capture", "python"))
 os.environ["BUBBLETOP_LIBRARY"] = os.path.join(top_builddir, ".libs", "libbubbletop.so.0")
 
-RANKS, MICROBATCHES, WARM_UP = 4, 8, 3
-SIZES = ((32, 4, 40), (640, 32, 12))  # width, rows, steps: ops of next to nothing, and of some milliseconds
-ports = iter(range(30100 + os.getpid() % 300, 65000))
+RANKS, MICROBATCHES, WARM_UP = 4, 8, 4
+SIZES = ((32, 4, 4), (512, 32, 1), (1024, 64, 0.3))  # width, rows, and how many steps to make of those that are asked for
+
+
+def writer_ns():
+    """Processor time of the library's threads."""
+    total = 0
+    for task in os.listdir("/proc/self/task"):
+        with open("/proc/self/task/%s/comm" % task) as comm, open("/proc/self/task/%s/schedstat" % task) as stat:
+            if comm.read().startswith("bubbletop"):
+                total += int(stat.read().split()[0])
+    return total
 
 
 def train(rank, port, width, rows, steps, run):
+    """Processor and wall seconds of each step, and the writer's in all."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-                      GLOO_SOCKET_IFNAME="lo")
+                      GLOO_SOCKET_IFNAME="lo", BUBBLETOP_DIR=run)
     torch.set_num_threads(1)
-    if run:
-        os.environ["BUBBLETOP_DIR"] = run
-        import bubbletop.torch
-        bubbletop.torch.attach(schedules)
+    import bubbletop.torch
+    bubbletop.torch.instrument()
+    bubbletop.torch.attach(schedules)
     dist.init_process_group("gloo")
     torch.manual_seed(7)
     layers = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(4)))
@@ -39,34 +50,33 @@ def train(rank, port, width, rows, steps, run):
     x = torch.randn(rows * MICROBATCHES, width)
 
     def step():
+        dist.barrier()
+        wall, cpu = time.monotonic(), time.thread_time()
         optimizer.zero_grad()
         schedule.step(*((x,) if rank == 0 else ()), **({"target": x} if rank == RANKS - 1 else {}))
         optimizer.step()
+        return time.thread_time() - cpu, time.monotonic() - wall
 
     for _ in range(WARM_UP):
         step()
+    session, written, taken = bubbletop._session, writer_ns(), []
+    for number in range(steps):
+        bubbletop._use(session if number % 4 in (1, 2) else None)
+        taken.append(step())
+    written = (writer_ns() - written) / 1e9
     dist.barrier()
-    wall, cpu = time.monotonic(), time.process_time()
-    for _ in range(steps):
-        step()
-    cpu = time.process_time() - cpu
-    dist.barrier()
-    wall = time.monotonic() - wall
-    dist.destroy_process_group()
-    return cpu / steps, wall / steps
+    return taken, written
 
 
-def measure(width, rows, steps, run):
-    """Seconds of processor and wall time that a step of the whole pipeline takes."""
-    port, children = next(ports), []
+def measure(width, rows, steps, run, port):
+    children = []
     for rank in range(RANKS):
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
-            try:
-                os.write(write, json.dumps(train(rank, port, width, rows, steps, run)).encode())
-            finally:
-                os._exit(0)
+            with os.fdopen(write, "w") as file:
+                json.dump(train(rank, port, width, rows, steps, run), file)
+            os._exit(0)
         os.close(write)
         children.append((child, read))
     results = []
@@ -74,31 +84,24 @@ def measure(width, rows, steps, run):
         with os.fdopen(read) as file:
             results.append(json.load(file))
         os.waitpid(child, 0)
-    return sum(cpu for cpu, _ in results), max(wall for _, wall in results)
+    return results
 
 
-def compare(pairs, width, rows, steps):
-    with tempfile.TemporaryDirectory() as scratch:
-        cpu, wall, plain = [], [], []
-        for pair in range(pairs):
-            both = {}
-            for captured in ((False, True) if pair % 2 else (True, False)):
-                run = os.path.join(scratch, "run%d" % pair) if captured else ""
-                if captured:
-                    os.mkdir(run)
-                both[captured] = measure(width, rows, steps, run)
-            plain.append(both[False][0])
-            cpu.append(both[True][0] / both[False][0])
-            wall.append(both[True][1] / both[False][1])
-    op = statistics.median(plain) / (RANKS * MICROBATCHES * 2) * 1e3
-    spread = sorted(cpu)
-    print("torch 1F1B, %d ranks, %.2f ms an op: processor time %+.1f %% (%+.1f .. %+.1f), time of a step %+.1f %%  (target 1)"
-          % (RANKS, op, *(100 * (ratio - 1) for ratio in (statistics.median(cpu), spread[len(spread) // 4],
-                                                           spread[3 * len(spread) // 4], statistics.median(wall)))),
-          flush=True)
+def compare(width, rows, steps, port):
+    with tempfile.TemporaryDirectory() as run:
+        results = measure(width, rows, steps, run, port)
+
+    def total(what, *turns):
+        return sum(statistics.median(each[what] for number, each in enumerate(taken) if number % 4 in turns)
+                   for taken, _ in results)
+    written = sum(each for _, each in results) / (steps / 2)
+    plain, captured, noise = total(0, 0, 3), total(0, 1, 2) + written, total(0, 0) / total(0, 3)
+    print("torch 1F1B, %d ranks, %.2f ms an op: captured %+.1f %% processor time (target 1; uncaptured steps differ by %.1f %%), "
+          "%+.0f us a microbatch and rank, %+.1f %% duration" %
+          (RANKS, plain / (RANKS * MICROBATCHES * 2) * 1e3, 100 * (captured / plain - 1), 100 * abs(noise - 1),
+           (captured - plain) / (RANKS * MICROBATCHES) * 1e6, 100 * (total(1, 1, 2) / total(1, 0, 3) - 1)), flush=True)
 
 
-pairs = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-for size in SIZES:
-    if len(sys.argv) < 3 or size[0] == int(sys.argv[2]):
-        compare(pairs, *size)
+steps = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+for number, (width, rows, share) in enumerate(SIZES):
+    compare(width, rows, max(int(steps * share) // 4 * 4, 8), 30100 + os.getpid() % 1000 + number)
