@@ -346,6 +346,24 @@ static void test_one_host(void **state) {
   bt_trace_free(trace);
 }
 
+/* Damaged times at both ends of int64 are no ground for anything, and nothing overflows (UBSan would say so). */
+static void test_ends_of_time(void **state) {
+  (void)state;
+  bt_trace *trace = new_trace(2, 1);
+  add_pair(trace, true, 0, 1, 0, INT64_MIN + 10, INT64_MIN + 100000);
+  add_pair(trace, true, 0, 1, 1, INT64_MAX - 100000, INT64_MAX - 5);
+  add_pair(trace, false, 1, 0, 0, -5000, INT64_MAX - 7);
+  bt_clocks *clocks = solve(trace);
+  const int64_t times[] = {INT64_MIN, INT64_MIN + 1, -1, 0, INT64_MAX - 1, INT64_MAX};
+  for (size_t i = 0; i < sizeof times / sizeof times[0]; i++) {
+    for (uint32_t host = 0; host < 2; host++)
+      (void)bt_clocks_time(clocks, host, times[i]);
+  }
+  bt_clocks_apply(clocks, trace);
+  bt_clocks_free(clocks);
+  bt_trace_free(trace);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_two_messages),
@@ -355,6 +373,7 @@ int main(void) {
       cmocka_unit_test(test_contradictions_are_violations),
       cmocka_unit_test(test_collectives),
       cmocka_unit_test(test_one_host),
+      cmocka_unit_test(test_ends_of_time),
       cmocka_unit_test(test_64_hosts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,9 +200,14 @@ static bool grow_tree(bt_clocks *clocks) {
 int64_t bt_clocks_time(const bt_clocks *clocks, uint32_t host, int64_t time) {
   const node *own = &clocks->nodes[host];
   const node *reference = &clocks->nodes[clocks->summary.reference];
-  double x = ((double)(time - own->pivot) - own->line.offset) / (1 + own->line.rate);
-  double shift = x - (double)(time - own->pivot); /* rounded alone, so that long runs keep every ns */
-  return time + (reference->pivot - own->pivot) + (int64_t)llround(shift);
+  int64_t since, apart, result;
+  /* what is no time (damage) can be near the ends of int64: it stays what it is */
+  if (__builtin_sub_overflow(time, own->pivot, &since)) return time;
+  if (__builtin_sub_overflow(reference->pivot, own->pivot, &apart)) return time;
+  double x = ((double)since - own->line.offset) / (1 + own->line.rate);
+  double shift = x - (double)since; /* rounded alone, so that long runs keep every ns */
+  if (!(fabs(shift) < 0x1p62) || __builtin_add_overflow(time, apart, &result)) return time;
+  return __builtin_add_overflow(result, (int64_t)llround(shift), &result) ? time : result;
 }
 
 static void find_extents(bt_clocks *clocks, const bt_trace *trace) {
@@ -270,9 +275,11 @@ static void find_violations(bt_clocks *clocks, const bt_clock_points *points) {
     const bt_clock_point *point = &points->points[i];
     if (point->collective || !clocks->hosts[point->a].known || !clocks->hosts[point->b].known) continue;
     int64_t at_a = bt_clocks_time(clocks, point->a, point->time);
-    int64_t at_b = bt_clocks_time(clocks, point->b, point->time + point->bound);
-    int64_t by = point->upper ? at_a - at_b : at_b - at_a;
-    if (by <= 0) continue;
+    int64_t other, by;
+    if (__builtin_add_overflow(point->time, point->bound, &other)) continue;
+    int64_t at_b = bt_clocks_time(clocks, point->b, other);
+    bool absurd = point->upper ? __builtin_sub_overflow(at_a, at_b, &by) : __builtin_sub_overflow(at_b, at_a, &by);
+    if (absurd || by <= 0) continue;
     size_t kept = summary->violations < BT_CLOCK_VIOLATIONS ? summary->violations : BT_CLOCK_VIOLATIONS;
     summary->violations++;
     size_t place = kept;
@@ -364,8 +371,13 @@ void bt_clocks_apply(const bt_clocks *clocks, bt_trace *trace) {
     rank->clock_rate = 0;
     if (rank->host >= clocks->host_count || !clocks->hosts[rank->host].known) continue;
     const node *own = &clocks->nodes[rank->host];
+    double shift = own->line.offset / (1 + own->line.rate);
+    int64_t offset;
+    if (!(fabs(shift) < 0x1p62) || __builtin_sub_overflow(zero, own->pivot, &offset) ||
+        __builtin_sub_overflow(offset, (int64_t)llround(shift), &offset))
+      continue;
     rank->clock_pivot = own->pivot;
     rank->clock_rate = -own->line.rate / (1 + own->line.rate);
-    rank->offset_ns = zero - own->pivot - (int64_t)llround(own->line.offset / (1 + own->line.rate));
+    rank->offset_ns = offset;
   }
 }
