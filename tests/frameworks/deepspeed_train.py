@@ -6,13 +6,14 @@ tied (the first and the last stage share a layer), recompute, zero (stage 1), ev
 that name), explicit, double (double.py). Or `jobs` and a file of such argument lists (jobs.py)."""
 import json
 import os
-import sys
 
 os.environ["DS_ACCELERATOR"] = "cpu"
 import deepspeed  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec  # noqa: E402
+
+import jobs  # noqa: E402
 
 # Else it compiles a kernel for all-reduces in shared memory, which takes a minute and a compiler. Nothing here needs it.
 deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
@@ -101,8 +102,4 @@ def train(folder, steps, microbatches, *words):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "jobs":
-        import jobs
-        jobs.run(sys.argv[2], train)
-    else:
-        train(*sys.argv[1:])
+    jobs.main(train)

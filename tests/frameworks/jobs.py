@@ -6,6 +6,14 @@ import sys
 import time
 
 
+def main(train):
+    """What the arguments ask for: one rank of a run, or "jobs" and a path, see run()."""
+    if sys.argv[1] == "jobs":
+        run(sys.argv[2], train)
+    else:
+        train(*sys.argv[1:])
+
+
 def run(path, train):
     """`path`: a JSON list of [run directory, ranks, port, limit in seconds, argument...]; train(argument...) is called in each
     rank. Ranks are killed when one of them has failed or the limit has passed. Exits with 1 if a run failed."""

@@ -10,7 +10,6 @@ Megatron-core asks for CUDA in four places of what runs here: buffers and counte
 are put on the CPU, in on_cpu(); everything else is its own."""
 import json
 import os
-import sys
 
 import torch
 import torch.distributed as dist
@@ -23,6 +22,8 @@ from megatron.core.pipeline_parallel import get_forward_backward_func, schedules
 from megatron.core.tensor_parallel.layers import ColumnParallelLinear, RowParallelLinear
 from megatron.core.transformer.module import MegatronModule
 from megatron.core.transformer.transformer_config import TransformerConfig
+
+import jobs
 
 WIDTH, ROWS = 32, 4  # of a layer, and of a microbatch
 executed = []  # [chunk, "F" or "B", microbatch], as the model sees them
@@ -171,8 +172,4 @@ def train(folder, steps, microbatches, *words):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "jobs":
-        import jobs
-        jobs.run(sys.argv[2], train)
-    else:
-        train(*sys.argv[1:])
+    jobs.main(train)

@@ -5,11 +5,12 @@ subclass counts), schedule class, steps, microbatches, options: chunks=N, fsdp, 
 file of such argument lists (jobs.py)."""
 import json
 import os
-import sys
 
 import torch
 import torch.distributed as dist
 from torch.distributed.pipelining import PipelineStage, schedules
+
+import jobs
 
 WIDTH, ROWS = 32, 4
 
@@ -104,8 +105,4 @@ def train(folder, name, steps, microbatches, *options):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "jobs":
-        import jobs
-        jobs.run(sys.argv[2], train)
-    else:
-        train(*sys.argv[1:])
+    jobs.main(train)

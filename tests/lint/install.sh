@@ -32,6 +32,7 @@ END
 cp "$work/example.c" "$work/example.cc"
 expected="-DEXPECTED=\"$(pkg-config --modversion bubbletop)\""
 flags=$(pkg-config --cflags --libs bubbletop) || fail 'pkg-config does not know bubbletop'
+compile_flags=$(pkg-config --cflags bubbletop)
 $CC -std=c11 -Wall -Wextra -Werror "$expected" "$work/example.c" -o "$work/c" $flags || fail 'no C program builds against the installation'
 $CXX -std=c++11 -Wall -Wextra -Werror "$expected" "$work/example.cc" -o "$work/cc" $flags || fail 'no C++ program builds against the installation'
 for program in c cc; do
@@ -48,7 +49,7 @@ example() { # example NAME: what stands between its marks
 example train.c
 example gpu.c
 $CC -Wall -Wextra -Werror "$work/train.c" -o "$work/train" $flags || fail 'the example of bubbletop-instrument(7) does not build'
-$CC -Wall -Wextra -Werror -c "$work/gpu.c" -o "$work/gpu.o" $flags || fail 'the example for GPUs of bubbletop-instrument(7) does not compile'
+$CC -Wall -Wextra -Werror -c "$work/gpu.c" -o "$work/gpu.o" $compile_flags || fail 'the example for GPUs of bubbletop-instrument(7) does not compile'
 LD_LIBRARY_PATH=$root/lib "$root/bin/bubbletop" record -o "$work/trained" -- "$work/train" >"$work/log" 2>&1 || { cat "$work/log"; fail 'the example does not run'; }
 "$root/bin/bubbletop" info "$work/trained" >"$work/info" || { cat "$work/info"; fail 'the capture of the example has problems'; }
 for line in '^ranks +2 of 2' '^spans +120,' '^steps +3 ' '^problems +none'; do

@@ -28,7 +28,6 @@ typedef struct bt_view_options {
 } bt_view_options;
 
 enum {
-  BT_FEEDER_CONTEXT = 16, /* steps before those that are accounted for, which tell what is usual */
   BT_FEEDER_MOST_SPANS = 4000000 /* that the accounting looks at while somebody waits */
 };
 
@@ -81,6 +80,9 @@ bt_status bt_feeder_start(bt_feeder *feeder, bt_error *error);
 bt_status bt_feeder_read_all(bt_feeder *feeder, bt_error *error);
 /* Accounts for the step that the screen wants to know of, unless it has been. */
 void bt_feeder_account(bt_feeder *feeder);
+/* Chooses how many steps before those that are accounted for tell what is usual: as many as cost little. Returns how many
+ * spans will be looked at. */
+uint64_t bt_feeder_choose_context(const bt_trace *trace, bt_accounting_options *options);
 /* Finds the gaps that the screen wants, unless it has them. */
 void bt_feeder_find_gaps(bt_feeder *feeder);
 /* Lays the plan over the steps that the screen wants, unless it has been. */

@@ -151,6 +151,16 @@ static void say_cause(const bt_accounting *a, bt_verdict *verdict) {
                  bt_text_duration(text, sizeof text, each), share, 100 * cause->share);
 }
 
+uint64_t bt_feeder_choose_context(const bt_trace *trace, bt_accounting_options *options) {
+  enum { MANY = 16, FEW_SPANS = 500000 };
+  uint64_t spans = 0;
+  for (options->context = MANY; options->context > 0; options->context /= 4) {
+    spans = bt_accounting_spans(trace, options);
+    if (spans <= FEW_SPANS || options->context == 1) break;
+  }
+  return spans;
+}
+
 void bt_feeder_account(bt_feeder *feeder) {
   bt_trace *trace = bt_run_trace(feeder->run);
   lock(feeder);
@@ -159,16 +169,12 @@ void bt_feeder_account(bt_feeder *feeder) {
   unlock(feeder);
   if (!wanted) return;
   if (feeder->accounted_at != 0 && start - feeder->accounted_at < feeder->account_cost * ACCOUNT_SHARE) return;
-  bt_accounting_options options = {.bounded = true,
-                                   .first_step = step,
-                                   .last_step = step,
-                                   .warmup = true,
-                                   .context = BT_FEEDER_CONTEXT,
-                                   .clock = &feeder->clock};
+  bt_accounting_options options = {
+      .bounded = true, .first_step = step, .last_step = step, .warmup = true, .clock = &feeder->clock};
   bt_verdict verdict = {.known = true, .step = step, .bubble = NAN, .theory = NAN};
   bt_accounting *a = NULL;
   align(feeder);
-  if (bt_accounting_spans(trace, &options) > BT_FEEDER_MOST_SPANS) {
+  if (bt_feeder_choose_context(trace, &options) > BT_FEEDER_MOST_SPANS) {
     (void)snprintf(verdict.cost, sizeof verdict.cost, "a step has too many records to be accounted for while you wait");
   } else if (bt_accounting_run(trace, &options, &a, NULL) == BT_OK) {
     verdict.bubble = a->rate_window;

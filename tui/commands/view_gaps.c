@@ -52,9 +52,8 @@ void bt_feeder_find_gaps(bt_feeder *feeder) {
                                    .first_step = wanted.first_step,
                                    .last_step = wanted.last_step,
                                    .warmup = true,
-                                   .context = BT_FEEDER_CONTEXT,
                                    .clock = &feeder->clock};
-  bool refused = bt_accounting_spans(trace, &options) > BT_FEEDER_MOST_SPANS;
+  bool refused = bt_feeder_choose_context(trace, &options) > BT_FEEDER_MOST_SPANS;
   pthread_mutex_lock(&feeder->mutex);
   feeder->gaps_refused = refused;
   pthread_mutex_unlock(&feeder->mutex);
